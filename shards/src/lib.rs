@@ -1,0 +1,3 @@
+//! Back of house: what a shard owns, and its store.
+
+pub mod store;

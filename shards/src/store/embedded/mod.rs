@@ -1,0 +1,1 @@
+//! The embedded engine: one copy on one disk, crash-safe.

@@ -1,0 +1,3 @@
+//! Where records, offsets and group metadata are kept.
+
+pub mod embedded;

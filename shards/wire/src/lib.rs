@@ -1,0 +1,1 @@
+//! ringgate-wire

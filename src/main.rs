@@ -1,0 +1,2 @@
+//! The Kafka gateway binary.
+fn main() {}
