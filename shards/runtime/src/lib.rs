@@ -1,1 +1,25 @@
-//! ringgate-runtime
+//! The io_uring runtime behind a facade: thread-per-core executors, sockets, file threads, and the guard
+//! that bounds every stall.
+//!
+//! Only this crate names the runtime underneath, and none of its types is public. Operations own their
+//! buffers and give them back, so that readiness and completion runtimes both fit. What must stay true:
+//! every executor of a process is under the [`Guard`] (the runtime can otherwise sleep for ever with work
+//! to do), and nothing blocks an executor: blocking work goes to [`FileThreads`].
+
+mod buffers;
+mod checks;
+mod executors;
+mod file_threads;
+mod guard;
+pub mod limits;
+mod notify;
+mod peer_close;
+mod tcp;
+
+pub use buffers::BufferPool;
+pub use checks::{allowed_cpus, check_host};
+pub use executors::{Config, Executors, Placement, Task, sleep, sleep_until, spawn, yield_now};
+pub use file_threads::{FileThreads, Panicked};
+pub use guard::{Guard, ShardStats};
+pub use notify::{Notified, Notifier, notifier};
+pub use tcp::{BoundListener, ListenOptions, TcpListener, TcpStream};

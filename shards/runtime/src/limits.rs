@@ -1,0 +1,41 @@
+//! Sizes and periods of the runtime.
+
+use std::time::Duration;
+
+/// A read takes from a block of this size; small reads share one.
+pub const BUFFER_BLOCK_BYTES: usize = 64 << 10;
+
+/// A block with less room than this is replaced before a read, so that a read is worth its system call.
+pub const BUFFER_ROOM_MIN: usize = 8 << 10;
+
+/// Slices given to one vectored send (the kernel takes at most 1024, `IOV_MAX`).
+pub const SEND_SLICES_MAX: usize = 256;
+
+/// Registered memory of each executor: its default of 10 MiB is resident and serves files that this
+/// runtime does not read through the ring.
+pub const IO_MEMORY_BYTES: usize = 64 << 10;
+
+/// Entries of each ring: sockets with an armed poll at a time, before the runtime queues them.
+pub const RING_DEPTH: usize = 1024;
+
+/// A busy executor looks at sockets, timers and other shards this often. The runtime's own 100 ms would
+/// be the latency of everything else on a busy shard.
+pub const PREEMPT: Duration = Duration::from_millis(1);
+
+/// The guard's period while the shards work: bounds a stall.
+pub const GUARD_PERIOD_MIN: Duration = Duration::from_millis(2);
+
+/// The guard's period while nothing happens.
+pub const GUARD_PERIOD_MAX: Duration = Duration::from_millis(100);
+
+/// A poke that is answered later than this counts as a stall.
+pub const GUARD_STALL: Duration = Duration::from_millis(250);
+
+/// Pending connections of a listener; the kernel lowers it to `net.core.somaxconn`.
+pub const LISTEN_BACKLOG: i32 = 65_535;
+
+/// The least locked memory that the runtime starts with.
+pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
+
+const _: () = assert!(BUFFER_ROOM_MIN < BUFFER_BLOCK_BYTES);
+const _: () = assert!(SEND_SLICES_MAX <= 1024);
