@@ -1,0 +1,267 @@
+//! Request frames: a 4-byte length, then a header and a body.
+
+use bytes::{Buf, Bytes, BytesMut};
+use kafka_protocol::messages::ApiKey;
+
+use crate::limits::MIN_FRAME_SIZE;
+
+/// What is wrong with a frame; the connection cannot go on.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FrameError {
+    /// The length is over the limit, which is also what other protocols' first bytes look like.
+    #[error("a frame of {size} bytes is over max_frame_size = {most}{hint}")]
+    TooLarge {
+        /// As announced.
+        size: u32,
+        /// The limit.
+        most: usize,
+        /// What the bytes look like.
+        hint: &'static str,
+    },
+    /// Too short for a header.
+    #[error("a frame of {size} bytes is too short for a request header")]
+    TooShort {
+        /// As announced.
+        size: i32,
+    },
+    /// The header's client id or tags do not fit the frame.
+    #[error("request header of API {api_key} version {api_version}: {field} does not fit the frame")]
+    Header {
+        /// The API's number.
+        api_key: i16,
+        /// Its version.
+        api_version: i16,
+        /// Which part.
+        field: &'static str,
+    },
+}
+
+/// Cuts a stream of bytes into frames. A frame that arrived in one piece is a slice of it; the buffer for
+/// a larger one grows with the bytes that arrive, never by the announced length.
+pub struct FrameReader {
+    buffer: BytesMut,
+    most: usize,
+}
+
+impl FrameReader {
+    /// A reader of frames of at most `most` bytes.
+    pub fn new(most: usize) -> FrameReader {
+        FrameReader { buffer: BytesMut::new(), most }
+    }
+
+    /// Takes in what was read.
+    pub fn push(&mut self, bytes: BytesMut) {
+        if self.buffer.is_empty() {
+            self.buffer = bytes;
+        } else {
+            // A part of a shared block is moved out when the frame goes on.
+            self.buffer.extend_from_slice(&bytes);
+        }
+    }
+
+    /// Whether bytes of a frame are here that is not complete.
+    pub fn is_partial(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    /// Bytes held.
+    pub fn held(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// The next complete frame, without its length.
+    #[expect(clippy::should_implement_trait, reason = "more bytes may follow a None")]
+    pub fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
+        let size = i32::from_be_bytes(*length);
+        if size >= 0 && (size as usize) < MIN_FRAME_SIZE || size < 0 && !looks_foreign(&self.buffer) {
+            return Err(FrameError::TooShort { size });
+        }
+        if size as u32 as usize > self.most {
+            return Err(FrameError::TooLarge { size: size as u32, most: self.most, hint: hint(&self.buffer) });
+        }
+        let end = 4 + size as usize;
+        if self.buffer.len() < end {
+            return Ok(None);
+        }
+        let mut frame = self.buffer.split_to(end).freeze();
+        frame.advance(4);
+        if self.buffer.is_empty() {
+            // Nothing is kept of the block.
+            self.buffer = BytesMut::new();
+        }
+        Ok(Some(frame))
+    }
+}
+
+fn looks_foreign(bytes: &[u8]) -> bool {
+    !hint(bytes).is_empty()
+}
+
+fn hint(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [0x16, 0x03, ..] => " (a TLS ClientHello? this listener speaks plaintext)",
+        [b'G', b'E', b'T', ..] | [b'P', b'O', b'S', b'T', ..] | [b'H', b'E', b'A', b'D', ..] | [b'P', b'U', b'T', ..] => {
+            " (an HTTP request? this port speaks Kafka's protocol)"
+        }
+        [b'S', b'S', b'H', ..] => " (an SSH client? this port speaks Kafka's protocol)",
+        _ => "",
+    }
+}
+
+/// A request's header, and the body behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// Kafka's number of the API.
+    pub api_key: i16,
+    /// The version of the request.
+    pub api_version: i16,
+    /// Goes back with the response.
+    pub correlation_id: i32,
+    /// The client's name for itself. What is not UTF-8 is replaced.
+    pub client_id: Option<String>,
+    /// What follows.
+    pub body: Bytes,
+}
+
+impl RequestHeader {
+    /// Reads a frame's header. For an API or version that is not known the header is taken to be flexible
+    /// only for ApiVersions from version 3, whose answer must not depend on the rest.
+    pub fn decode(mut frame: Bytes) -> Result<RequestHeader, FrameError> {
+        if frame.len() < MIN_FRAME_SIZE {
+            return Err(FrameError::TooShort { size: frame.len() as i32 });
+        }
+        let api_key = frame.get_i16();
+        let api_version = frame.get_i16();
+        let correlation_id = frame.get_i32();
+        let failed = |field| FrameError::Header { api_key, api_version, field };
+        let client_id = match frame.try_get_i16() {
+            Err(_) => return Err(failed("client_id")),
+            Ok(-1) => None,
+            Ok(length) => {
+                let length = usize::try_from(length).map_err(|_| failed("client_id"))?;
+                if length > frame.len() {
+                    return Err(failed("client_id"));
+                }
+                Some(String::from_utf8_lossy(&frame.split_to(length)).into_owned())
+            }
+        };
+        let flexible =
+            ApiKey::try_from(api_key).is_ok_and(|key| api_version >= 0 && key.request_header_version(api_version) >= 2);
+        if flexible {
+            skip_tags(&mut frame).ok_or_else(|| failed("tagged fields"))?;
+        }
+        Ok(RequestHeader { api_key, api_version, correlation_id, client_id, body: frame })
+    }
+}
+
+fn skip_tags(bytes: &mut Bytes) -> Option<()> {
+    for _ in 0..uvarint(bytes)? {
+        uvarint(bytes)?;
+        let size = uvarint(bytes)? as usize;
+        if size > bytes.len() {
+            return None;
+        }
+        bytes.advance(size);
+    }
+    Some(())
+}
+
+/// An unsigned varint of at most 5 bytes, as Kafka writes lengths and tags.
+pub(crate) fn uvarint(bytes: &mut impl Buf) -> Option<u32> {
+    let mut value = 0u64;
+    for shift in (0..35).step_by(7) {
+        let byte = bytes.try_get_u8().ok()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return u32::try_from(value).ok();
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn framed(payload: &[u8]) -> Vec<u8> {
+        let mut bytes = (payload.len() as u32).to_be_bytes().to_vec();
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    #[test]
+    fn a_frame_in_one_piece_is_not_copied() {
+        let mut reader = FrameReader::new(100);
+        let bytes = BytesMut::from(&framed(b"12345678")[..]);
+        let at = bytes.as_ptr() as usize;
+        reader.push(bytes);
+        let frame = reader.next().unwrap().unwrap();
+        assert_eq!((&frame[..], frame.as_ptr() as usize), (&b"12345678"[..], at + 4));
+        assert!(!reader.is_partial());
+    }
+
+    #[test]
+    fn lengths_out_of_range_are_refused_before_anything_is_allocated() {
+        let refused = |bytes: &[u8]| {
+            let mut reader = FrameReader::new(1000);
+            reader.push(BytesMut::from(bytes));
+            reader.next().unwrap_err()
+        };
+        assert_eq!(refused(&[0, 0, 0, 0]), FrameError::TooShort { size: 0 });
+        assert_eq!(refused(&[0, 0, 0, 7]), FrameError::TooShort { size: 7 });
+        assert_eq!(refused(&[0xff; 4]), FrameError::TooShort { size: -1 });
+        assert!(matches!(refused(&[0, 0, 3, 0xe9]), FrameError::TooLarge { size: 1001, most: 1000, hint: "" }));
+        assert!(refused(&[0x16, 3, 1, 2, 0]).to_string().contains("TLS"));
+        assert!(refused(b"GET / HTTP/1.1").to_string().contains("HTTP"));
+    }
+
+    #[test]
+    fn a_header_that_does_not_fit_its_frame_is_refused() {
+        let header = |bytes: &[u8]| RequestHeader::decode(Bytes::copy_from_slice(bytes)).unwrap_err();
+        assert!(matches!(header(&[0; 7]), FrameError::TooShort { size: 7 }));
+        for client_id in [&[0x7f, 0xff, b'a'][..], &[0xff, 0xfe], &[0]] {
+            let bytes = [&[0, 3, 0, 1, 0, 0, 0, 9][..], client_id].concat();
+            assert!(matches!(header(&bytes), FrameError::Header { field: "client_id", .. }));
+        }
+        let tags = [0, 3, 0, 9, 0, 0, 0, 9, 0xff, 0xff, 1, 200, 1, 4, 1];
+        assert!(matches!(header(&tags), FrameError::Header { field: "tagged fields", .. }));
+    }
+
+    #[test]
+    fn tags_of_a_flexible_header_are_skipped() {
+        let bytes = [0, 3, 0, 9, 0, 0, 0, 9, 0, 1, b'c', 1, 200, 1, 3, 1, 2, 3, 42];
+        let header = RequestHeader::decode(Bytes::copy_from_slice(&bytes)).unwrap();
+        assert_eq!((header.api_key, header.api_version, header.correlation_id), (3, 9, 9));
+        assert_eq!((header.client_id.as_deref(), &header.body[..]), (Some("c"), &[42][..]));
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_out_as_they_went_in_however_they_were_cut(
+            frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 8..200), 1..10),
+            cuts in prop::collection::vec(1usize..50, 1..200),
+        ) {
+            let stream: Vec<u8> = frames.iter().flat_map(|f| framed(f)).collect();
+            let (mut reader, mut seen, mut at) = (FrameReader::new(1000), Vec::new(), 0);
+            for cut in cuts.iter().cycle() {
+                let end = (at + cut).min(stream.len());
+                reader.push(BytesMut::from(&stream[at..end]));
+                at = end;
+                while let Some(frame) = reader.next().unwrap() {
+                    seen.push(frame.to_vec());
+                }
+                if at == stream.len() {
+                    break;
+                }
+            }
+            prop_assert_eq!(seen, frames);
+        }
+
+        #[test]
+        fn no_header_panics(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = RequestHeader::decode(Bytes::from(bytes));
+        }
+    }
+}

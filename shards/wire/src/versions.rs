@@ -1,0 +1,44 @@
+//! Which APIs are served, in which versions: those that request and response of the codec share.
+
+use std::ops::RangeInclusive;
+
+/// One API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// Kafka's number of the API.
+    pub api_key: i16,
+    /// Kafka's name of it.
+    pub name: &'static str,
+    /// The versions that are served.
+    pub versions: RangeInclusive<i16>,
+}
+
+const fn api(api_key: i16, name: &'static str, min: i16, max: i16) -> Served {
+    Served { api_key, name, versions: min..=max }
+}
+
+/// All of them, by number.
+pub static SERVED: [Served; 17] = [
+    api(0, "Produce", 3, 13),
+    api(1, "Fetch", 4, 18),
+    api(2, "ListOffsets", 1, 10),
+    api(3, "Metadata", 0, 13),
+    api(8, "OffsetCommit", 2, 9),
+    api(9, "OffsetFetch", 1, 9),
+    api(10, "FindCoordinator", 0, 6),
+    api(11, "JoinGroup", 0, 9),
+    api(12, "Heartbeat", 0, 4),
+    api(13, "LeaveGroup", 0, 5),
+    api(14, "SyncGroup", 0, 5),
+    api(15, "DescribeGroups", 0, 6),
+    api(16, "ListGroups", 0, 5),
+    api(18, "ApiVersions", 0, 4),
+    api(19, "CreateTopics", 2, 7),
+    api(20, "DeleteTopics", 1, 6),
+    api(22, "InitProducerId", 0, 5),
+];
+
+/// The API with this number, when it is served.
+pub fn served(api_key: i16) -> Option<&'static Served> {
+    SERVED.iter().find(|served| served.api_key == api_key)
+}
