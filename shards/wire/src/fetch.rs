@@ -50,7 +50,8 @@ pub struct Topic {
 /// The response's frame, length and header included, in segments that share the records' memory.
 /// `None` when it would be larger than a frame can be.
 pub fn encode(version: i16, correlation_id: i32, response: Response, topics: Vec<Topic>) -> Option<Vec<Bytes>> {
-    let mut out = Segments { flexible: version >= FLEXIBLE_SINCE, done: Vec::new(), meta: BytesMut::with_capacity(256) };
+    let mut out =
+        Segments { flexible: version >= FLEXIBLE_SINCE, done: Vec::new(), meta: BytesMut::with_capacity(256) };
     out.meta.put_i32(0);
     out.meta.put_i32(correlation_id);
     out.tags();

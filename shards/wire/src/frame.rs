@@ -101,9 +101,10 @@ fn looks_foreign(bytes: &[u8]) -> bool {
 fn hint(bytes: &[u8]) -> &'static str {
     match bytes {
         [0x16, 0x03, ..] => " (a TLS ClientHello? this listener speaks plaintext)",
-        [b'G', b'E', b'T', ..] | [b'P', b'O', b'S', b'T', ..] | [b'H', b'E', b'A', b'D', ..] | [b'P', b'U', b'T', ..] => {
-            " (an HTTP request? this port speaks Kafka's protocol)"
-        }
+        [b'G', b'E', b'T', ..]
+        | [b'P', b'O', b'S', b'T', ..]
+        | [b'H', b'E', b'A', b'D', ..]
+        | [b'P', b'U', b'T', ..] => " (an HTTP request? this port speaks Kafka's protocol)",
         [b'S', b'S', b'H', ..] => " (an SSH client? this port speaks Kafka's protocol)",
         _ => "",
     }

@@ -9,8 +9,9 @@ mod decompress;
 pub mod fetch;
 pub mod frame;
 pub mod limits;
+#[cfg(test)]
+mod peak;
 pub mod records;
-mod schema;
 pub mod versions;
 
 use bytes::{BufMut, Bytes, BytesMut};

@@ -15,8 +15,18 @@ pub const DECOMPRESS_CHUNK: usize = 16 << 10;
 /// The shortest frame: API key, version, correlation id.
 pub const MIN_FRAME_SIZE: usize = 8;
 
-/// More than the codec's structs and their map entries take per element, so that a sum of it bounds what a
-/// decoded request holds.
+/// What an array's element is taken to hold once it is decoded: no struct of the codec's requests is larger
+/// (a test measures them), so that the sum bounds what a decoded request holds.
 pub const DECODED_ELEMENT_BYTES: usize = 128;
+
+/// The same for a string or bytes in an array: a slice of the frame.
+pub const DECODED_TEXT_BYTES: usize = 32;
+
+/// What a struct's first unknown tagged field costs: a node of the map that the codec keeps them in has room
+/// for eleven.
+pub const DECODED_TAGS_BYTES: usize = 512;
+
+/// What each of them adds: nodes are at least half full.
+pub const DECODED_TAG_BYTES: usize = 128;
 
 const _: () = assert!(MAX_DECODED_BYTES <= MAX_FRAME_SIZE);
