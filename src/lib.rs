@@ -1,0 +1,11 @@
+//! The front of house of the gateway: command line, configuration, listeners and the Kafka APIs.
+//!
+//! A start reads top to bottom in `main.rs`: parse, check, serve. [`config::Config`] is checked once,
+//! before any work starts, and is trusted from then on.
+
+pub mod config;
+pub mod limits;
+pub mod net {
+    //! Sockets and what clients are told of them.
+    pub mod advertise;
+}

@@ -1,0 +1,31 @@
+//! Bounds of the front of house that users do not set. Those that they set are rows of
+//! [`SETTINGS`](crate::config::table::SETTINGS).
+
+use std::time::Duration;
+
+/// Shards of one gateway: node ids are `gateway_id x 1000 + shard`.
+pub const SHARDS_MAX: usize = 1000;
+
+/// Open files kept apart from client connections: partitions' files, rings, epoll, logs, the admin port.
+pub const DESCRIPTORS_RESERVED: u64 = 512;
+
+/// The fewest open files that the gateway starts with: as many again for clients.
+pub const OPEN_FILES_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
+
+/// Bytes of a TOML configuration file: every setting with a paragraph of comment fits many times.
+pub const CONFIG_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a scrape waits for the shards: below the 10 s after which Prometheus gives up.
+pub const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connections to the admin port: a few scrapers and people, so that it cannot eat the descriptors.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+
+/// How long a stop waits for the admin port's answers under way.
+pub const ADMIN_STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Log lines that wait for stderr; beyond it lines are dropped, since a shard never waits for a terminal.
+pub const LOG_LINES_QUEUED: usize = 65_536;
+
+const _: () = assert!(OPEN_FILES_MIN > DESCRIPTORS_RESERVED);
+const _: () = assert!(SHARDS_MAX <= u16::MAX as usize);
