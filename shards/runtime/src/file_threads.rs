@@ -5,8 +5,8 @@ use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::notify::oneshot;
 use crossbeam_channel::{Sender, unbounded};
-use futures_channel::oneshot;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -41,7 +41,7 @@ impl FileThreads {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> impl Future<Output = Result<T, Panicked>> + 'static {
-        let (done, result) = oneshot::channel();
+        let (done, result) = oneshot();
         let work = Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panicked(message(&*panic)));
             // Nobody may be waiting any more.

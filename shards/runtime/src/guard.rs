@@ -1,20 +1,21 @@
 //! One ordinary thread that pokes every executor at a short period.
 //!
 //! The runtime can sleep for ever with runnable work (a preemption between its look at I/O and its first
-//! task loses the wake-up). A poke goes through the waker of a task that is always alive, which makes a
-//! sleeping executor look again: the period bounds any stall. It is short while the shards work and
-//! doubles up to a long one while they do not. The same thread waits for peers that close while nobody
-//! reads from them.
+//! task loses the wake-up). A poke wakes a task that is always alive, which makes a sleeping executor look
+//! again: the period bounds any stall. It is short while the shards work and doubles up to a long one
+//! while they do not. The same thread waits for peers that close while nobody reads from them.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::executors::AbortOnPanic;
 use crate::limits::{GUARD_PERIOD_MAX, GUARD_PERIOD_MIN, GUARD_STALL};
 use crate::peer_close::Closings;
+use crate::wake::Ear;
 
 /// What is seen of one shard from outside.
 #[derive(Debug, Default)]
@@ -27,15 +28,20 @@ pub struct ShardStats {
     lag_us: AtomicU64,
     /// Pokes that took longer than [`GUARD_STALL`].
     stalls: AtomicU64,
+    /// When the poke that is not answered yet was sent, as [`process_us`] says; 0 for none.
+    sent_us: AtomicU64,
+    /// The poke that was counted as a stall last, by its time.
+    stalled_us: AtomicU64,
 }
 
 impl ShardStats {
-    /// How long the executor took to answer the last poke, in microseconds.
+    /// How long the executor took to answer the last poke, in microseconds; the age of the poke that it
+    /// has not answered, if that is more.
     pub fn lag_us(&self) -> u64 {
-        self.lag_us.load(Ordering::Relaxed)
+        self.lag_us.load(Ordering::Relaxed).max(self.unanswered_us().unwrap_or(0))
     }
 
-    /// How often it took longer than 250 ms.
+    /// How often it took longer than 250 ms. A stall counts as soon as it is that long.
     pub fn stalls(&self) -> u64 {
         self.stalls.load(Ordering::Relaxed)
     }
@@ -44,86 +50,45 @@ impl ShardStats {
     pub fn pokes(&self) -> u64 {
         self.pokes.load(Ordering::Relaxed)
     }
-}
 
-thread_local! {
-    static STATS: std::cell::RefCell<Option<Arc<ShardStats>>> = const { std::cell::RefCell::new(None) };
-}
-
-/// The shard of this thread has done something: the guard stays alert.
-pub(crate) fn active() {
-    STATS.with_borrow(|stats| {
-        if let Some(stats) = stats {
-            // Only this thread writes it.
-            stats.activity.store(stats.activity.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        }
-    });
-}
-
-struct Ear {
-    /// Kept while it is used: a waker that was taken could not be used again when its wake-up was lost.
-    waker: Mutex<Option<Waker>>,
-    /// When the poke that is not answered yet was sent, in microseconds since `epoch`, plus one; 0 for none.
-    sent_us: AtomicU64,
-    epoch: Instant,
-    stats: Arc<ShardStats>,
-}
-
-/// An executor as the guard sees it.
-pub(crate) struct Poked(Arc<Ear>);
-
-impl Poked {
-    /// Starts this executor's listening task.
-    pub(crate) fn listen() -> Poked {
-        let ear = Arc::new(Ear {
-            waker: Mutex::new(None),
-            sent_us: AtomicU64::new(0),
-            epoch: Instant::now(),
-            stats: Arc::default(),
-        });
-        STATS.set(Some(ear.stats.clone()));
-        let listening = ear.clone();
-        glommio::spawn_local(async move {
-            std::future::poll_fn(|cx| {
-                listening.answer();
-                let mut waker = listening.waker.lock().unwrap_or_else(PoisonError::into_inner);
-                if !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-                    *waker = Some(cx.waker().clone());
-                }
-                Poll::<()>::Pending
-            })
-            .await;
-        })
-        .detach();
-        Poked(ear)
+    /// What the shard has done so far: sends, reads and accepted connections. It only ever grows.
+    pub fn activity(&self) -> u64 {
+        self.activity.load(Ordering::Relaxed)
     }
 
-    fn poke(&self) {
-        let ear = &self.0;
-        ear.stats.pokes.fetch_add(1, Ordering::Relaxed);
-        let now = ear.now_us() + 1;
-        let _ = ear.sent_us.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
-        if let Some(waker) = &*ear.waker.lock().unwrap_or_else(PoisonError::into_inner) {
-            waker.wake_by_ref();
-        }
-    }
-}
-
-impl Ear {
-    fn now_us(&self) -> u64 {
-        self.epoch.elapsed().as_micros() as u64
+    /// Only the shard's own thread calls this.
+    pub(crate) fn bump(&self) {
+        self.activity.store(self.activity.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    fn answer(&self) {
+    /// The shard has looked.
+    pub(crate) fn answer(&self) {
         let sent = self.sent_us.swap(0, Ordering::Relaxed);
         if sent > 0 {
-            let lag_us = (self.now_us() + 1).saturating_sub(sent);
-            self.stats.lag_us.store(lag_us, Ordering::Relaxed);
-            if u128::from(lag_us) > GUARD_STALL.as_micros() {
-                self.stats.stalls.fetch_add(1, Ordering::Relaxed);
-            }
+            let lag_us = process_us().saturating_sub(sent);
+            self.lag_us.store(lag_us, Ordering::Relaxed);
+            self.count_if_stalled(sent, lag_us);
         }
     }
+
+    fn unanswered_us(&self) -> Option<u64> {
+        match self.sent_us.load(Ordering::Relaxed) {
+            0 => None,
+            sent => Some(process_us().saturating_sub(sent)),
+        }
+    }
+
+    fn count_if_stalled(&self, sent: u64, age_us: u64) {
+        if u128::from(age_us) > GUARD_STALL.as_micros() && self.stalled_us.swap(sent, Ordering::Relaxed) != sent {
+            self.stalls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Microseconds since the first call, plus one, so that 0 is never a time.
+fn process_us() -> u64 {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    EPOCH.get_or_init(Instant::now).elapsed().as_micros() as u64 + 1
 }
 
 /// The guard of one process's executors.
@@ -134,17 +99,15 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn start(shards: Vec<Poked>) -> io::Result<Guard> {
-        let stats = shards.iter().map(|poked| poked.0.stats.clone()).collect();
+    pub(crate) fn start(shards: Vec<Arc<Ear>>) -> io::Result<Guard> {
+        let stats = shards.iter().map(|ear| ear.stats().clone()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let closings = Closings::get()?;
         let thread = std::thread::Builder::new().name("guard".into()).spawn(move || {
+            // Without its guard a shard may sleep for ever.
+            let _loud = AbortOnPanic("the guard");
             watch(&shards, closings, &stopped);
-            // The wakers belong to executors that have ended.
-            for Poked(ear) in shards {
-                std::mem::forget(ear.waker.lock().unwrap_or_else(PoisonError::into_inner).take());
-            }
         })?;
         Ok(Guard { stats, stop, thread: Some(thread) })
     }
@@ -157,13 +120,14 @@ impl Guard {
     pub(crate) fn stop(mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A guard that panicked has nothing more to guard.
+            // It cannot have panicked: that ends the process.
             let _ = thread.join();
         }
     }
 }
 
-fn watch(shards: &[Poked], closings: &Closings, stopped: &AtomicBool) {
+fn watch(shards: &[Arc<Ear>], closings: &Closings, stopped: &AtomicBool) {
+    let mut watched: Vec<Watched> = shards.iter().map(|ear| Watched { ear, again_us: 0 }).collect();
     let mut period = GUARD_PERIOD_MIN;
     let mut seen = 0u64;
     let mut next = Instant::now() + period;
@@ -172,11 +136,11 @@ fn watch(shards: &[Poked], closings: &Closings, stopped: &AtomicBool) {
         if Instant::now() < next {
             continue;
         }
-        let activity = shards.iter().map(|poked| poked.0.stats.activity.load(Ordering::Relaxed)).fold(0, u64::wrapping_add);
+        let activity = shards.iter().map(|ear| ear.stats().activity()).fold(0, u64::wrapping_add);
         period = next_period(period, activity != seen);
         seen = activity;
-        for poked in shards {
-            poked.poke();
+        for shard in &mut watched {
+            shard.poke();
         }
         next = Instant::now() + period;
     }
@@ -184,6 +148,35 @@ fn watch(shards: &[Poked], closings: &Closings, stopped: &AtomicBool) {
 
 fn next_period(period: Duration, active: bool) -> Duration {
     if active { GUARD_PERIOD_MIN } else { (period * 2).min(GUARD_PERIOD_MAX) }
+}
+
+/// A shard, and when an unanswered poke is repeated.
+struct Watched<'a> {
+    ear: &'a Ear,
+    again_us: u64,
+}
+
+impl Watched<'_> {
+    fn poke(&mut self) {
+        let stats = self.ear.stats();
+        let now = process_us();
+        let sent = stats.sent_us.load(Ordering::Relaxed);
+        if sent == 0 {
+            stats.sent_us.store(now, Ordering::Relaxed);
+            self.again_us = 0;
+        } else {
+            let age_us = now.saturating_sub(sent);
+            stats.count_if_stalled(sent, age_us);
+            if now < self.again_us {
+                return;
+            }
+            // Each waits in the shard's queue of wake-ups, which holds 32,767 of one task: a shard that
+            // is stuck for minutes must not fill it, so they become rarer as it gets longer.
+            self.again_us = now + age_us / 8;
+        }
+        stats.pokes.fetch_add(1, Ordering::Relaxed);
+        self.ear.wake();
+    }
 }
 
 #[cfg(test)]
@@ -198,5 +191,18 @@ mod tests {
         }
         assert_eq!(period, GUARD_PERIOD_MAX);
         assert_eq!(next_period(period, true), GUARD_PERIOD_MIN);
+    }
+
+    #[test]
+    fn a_stall_counts_once_whoever_sees_it_first() {
+        let stats = ShardStats::default();
+        let long_us = GUARD_STALL.as_micros() as u64 + 1;
+        stats.count_if_stalled(7, long_us - 1);
+        assert_eq!(stats.stalls(), 0);
+        stats.count_if_stalled(7, long_us);
+        stats.count_if_stalled(7, 2 * long_us);
+        assert_eq!(stats.stalls(), 1);
+        stats.count_if_stalled(8, long_us);
+        assert_eq!(stats.stalls(), 2);
     }
 }

@@ -11,6 +11,23 @@ pub const BUFFER_ROOM_MIN: usize = 8 << 10;
 /// Slices given to one vectored send (the kernel takes at most 1024, `IOV_MAX`).
 pub const SEND_SLICES_MAX: usize = 256;
 
+/// Bytes given to one vectored send: the kernel copies them at about 5 GB/s, so this is some 50 us for
+/// which the shard does nothing else.
+pub const SEND_BYTES_MAX: usize = 256 << 10;
+
+/// A send to a peer that takes everything lets the shard's other tasks run after this many bytes.
+pub const SEND_TURN_BYTES: usize = 1 << 20;
+
+/// Connections accepted in a row before the shard's other tasks get their turn.
+pub const ACCEPT_TURN: u32 = 64;
+
+/// How long a task works before it lets others run, when it keeps a [`Budget`](crate::Budget): a tenth of
+/// [`PREEMPT`], so that a look at the sockets follows soon after.
+pub const TURN: Duration = Duration::from_micros(100);
+
+/// How many bytes a task moves before it lets others run: 100 us of copying, with room to spare.
+pub const TURN_BYTES: usize = 512 << 10;
+
 /// Registered memory of each executor: its default of 10 MiB is resident and serves files that this
 /// runtime does not read through the ring.
 pub const IO_MEMORY_BYTES: usize = 64 << 10;
@@ -21,6 +38,9 @@ pub const RING_DEPTH: usize = 1024;
 /// A busy executor looks at sockets, timers and other shards this often. The runtime's own 100 ms would
 /// be the latency of everything else on a busy shard.
 pub const PREEMPT: Duration = Duration::from_millis(1);
+
+/// How long each executor sleeps before it counts as started: its first sleep takes tens of milliseconds.
+pub const WARM_UP: Duration = Duration::from_millis(1);
 
 /// The guard's period while the shards work: bounds a stall.
 pub const GUARD_PERIOD_MIN: Duration = Duration::from_millis(2);
@@ -34,8 +54,13 @@ pub const GUARD_STALL: Duration = Duration::from_millis(250);
 /// Pending connections of a listener; the kernel lowers it to `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 65_535;
 
-/// The least locked memory that the runtime starts with.
+/// The least locked memory that the runtime starts with, in bytes.
 pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
 
 const _: () = assert!(BUFFER_ROOM_MIN < BUFFER_BLOCK_BYTES);
 const _: () = assert!(SEND_SLICES_MAX <= 1024);
+const _: () = assert!(SEND_BYTES_MAX <= SEND_TURN_BYTES);
+const _: () = assert!(TURN.as_nanos() <= PREEMPT.as_nanos());
+const _: () = assert!(GUARD_PERIOD_MIN.as_nanos() < GUARD_PERIOD_MAX.as_nanos());
+// Else an idle shard would count as stalled.
+const _: () = assert!(GUARD_PERIOD_MAX.as_nanos() < GUARD_STALL.as_nanos());

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 
+use crate::wake::Bridged;
+
 #[derive(Default)]
 struct Watched {
     closed: AtomicBool,
@@ -49,9 +51,8 @@ impl Closings {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let timeout_ms = most.as_micros().div_ceil(1000).min(1000) as i32;
         // SAFETY: `events` is writable memory for as many events as the call is told.
-        let n = unsafe {
-            libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, timeout_ms)
-        };
+        let n =
+            unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, timeout_ms) };
         for event in &events[..usize::try_from(n).unwrap_or(0)] {
             let key = event.u64;
             let watched = self.lock().get(&key).cloned();
@@ -105,10 +106,10 @@ impl Drop for Watching {
 /// per socket at a time. When the socket cannot be watched it never ends: reading notices in its turn.
 pub(crate) async fn closed(socket: RawFd) {
     let watching = Closings::get().and_then(|closings| closings.watch(socket)).ok();
-    std::future::poll_fn(|cx| {
+    let closed = std::future::poll_fn(|cx| {
         let Some(Watching { watched, .. }) = &watching else { return Poll::Pending };
         watched.waker.register(cx.waker());
         if watched.closed.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+    });
+    Bridged::new(closed).await;
 }
