@@ -21,6 +21,12 @@ pub const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections to the admin port: a few scrapers and people, so that it cannot eat the descriptors.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 
+/// How long an admin connection may take to send a request's head, or stay idle between two.
+pub const ADMIN_HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the admin port does not accept after the system refused a connection.
+pub const ADMIN_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// How long a stop waits for the admin port's answers under way.
 pub const ADMIN_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -1,0 +1,259 @@
+//! `--admin-listen`: `/metrics` and `/healthz` over HTTP, on one control thread.
+//!
+//! Nothing here reads a shard's state: a [`MetricsSource`] asks the shards and is given a deadline, so that
+//! a shard that does not answer fails the scrape and nothing else. Nobody is asked who they are; connections
+//! and the time they take to ask are bounded.
+
+mod metrics;
+
+use std::future::Future;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::{Semaphore, oneshot};
+
+pub use metrics::{CONTENT_TYPE, Family, Kind, Number, exposition};
+
+use crate::limits::{
+    ADMIN_ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_HEADER_TIMEOUT, ADMIN_STOP_TIMEOUT, SCRAPE_TIMEOUT,
+};
+
+/// Where the admin port gets its answers.
+pub trait MetricsSource: Send + Sync + 'static {
+    /// Every family now. Dropped unfinished when it takes longer than [`SCRAPE_TIMEOUT`].
+    fn scrape(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>>;
+
+    /// Whether every shard is at work, without asking any.
+    ///
+    /// # Errors
+    /// Which shard is stalled.
+    fn health(&self) -> Result<(), String>;
+}
+
+/// The running admin port; it also ends when this is dropped.
+pub struct Admin {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// Takes the port and serves it on a thread of its own.
+///
+/// # Errors
+/// The port is taken, by its address, or a thread cannot be had.
+pub fn start(address: SocketAddr, source: Arc<dyn MetricsSource>) -> io::Result<Admin> {
+    start_with(address, source, SCRAPE_TIMEOUT)
+}
+
+fn start_with(address: SocketAddr, source: Arc<dyn MetricsSource>, scrape_timeout: Duration) -> io::Result<Admin> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("admin_listen {address}: {error}"));
+    let listener = TcpListener::bind(address).map_err(named)?;
+    listener.set_nonblocking(true).map_err(named)?;
+    let address = listener.local_addr().map_err(named)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let (stop, stopped) = oneshot::channel();
+    let router = router(Shared { source, scrape_timeout });
+    let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
+        runtime.block_on(async move {
+            match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => serve(listener, router, stopped).await,
+                Err(error) => tracing::error!(%error, "the admin port cannot be served"),
+            }
+        });
+    })?;
+    Ok(Admin { address, stop, thread })
+}
+
+impl Admin {
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Finishes the answers under way, within [`ADMIN_STOP_TIMEOUT`].
+    pub fn stop(self) {
+        // The thread has ended already when nobody receives it.
+        let _ = self.stop.send(());
+        if self.thread.join().is_err() {
+            tracing::error!("the admin thread ended in a panic");
+        }
+    }
+}
+
+async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: oneshot::Receiver<()>) {
+    let connections = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let accepted = async {
+            // The semaphore is never closed; a connection holds its permit for as long as it lasts.
+            let permit = connections.clone().acquire_owned().await;
+            (listener.accept().await, permit)
+        };
+        let (accepted, permit) = tokio::select! {
+            accepted = accepted => accepted,
+            _ = &mut stopped => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "the admin port cannot accept");
+                tokio::time::sleep(ADMIN_ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(ADMIN_HEADER_TIMEOUT)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            let _permit = permit;
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "an admin connection failed");
+            }
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(ADMIN_STOP_TIMEOUT, graceful.shutdown()).await.is_err() {
+        tracing::warn!("an admin connection was cut off by the stop");
+    }
+}
+
+#[derive(Clone)]
+struct Shared {
+    source: Arc<dyn MetricsSource>,
+    scrape_timeout: Duration,
+}
+
+fn router(shared: Shared) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics_page))
+        .route("/healthz", get(healthz))
+        .fallback(async || (StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"))
+        .with_state(shared)
+}
+
+async fn metrics_page(State(shared): State<Shared>) -> Response {
+    match tokio::time::timeout(shared.scrape_timeout, shared.source.scrape()).await {
+        Ok(families) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], exposition(&families)).into_response(),
+        Err(_) => {
+            tracing::warn!(timeout = ?shared.scrape_timeout, "a shard did not answer a scrape");
+            (StatusCode::SERVICE_UNAVAILABLE, "a shard did not answer in time\n").into_response()
+        }
+    }
+}
+
+async fn healthz(State(shared): State<Shared>) -> Response {
+    match shared.source.health() {
+        Ok(()) => "ok\n".into_response(),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Source {
+        stalled: AtomicBool,
+    }
+
+    impl MetricsSource for Source {
+        fn scrape(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>> {
+            Box::pin(async {
+                if self.stalled.load(Ordering::SeqCst) {
+                    std::future::pending::<()>().await;
+                }
+                vec![Family::gauge("up", "Up.").with(&[], 1u64)]
+            })
+        }
+
+        fn health(&self) -> Result<(), String> {
+            if self.stalled.load(Ordering::SeqCst) { Err("shard 1 is stalled".into()) } else { Ok(()) }
+        }
+    }
+
+    fn started(source: &Arc<Source>) -> Admin {
+        let any = "127.0.0.1:0".parse().unwrap();
+        start_with(any, source.clone(), Duration::from_millis(50)).unwrap()
+    }
+
+    fn connected(admin: &Admin) -> TcpStream {
+        let stream = TcpStream::connect(admin.local_addr()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    fn got(admin: &Admin, path: &str) -> String {
+        let mut stream = connected(admin);
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn metrics_are_served_as_prometheus_text() {
+        let admin = started(&Arc::default());
+        let answer = got(&admin, "/metrics");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert!(answer.contains("content-type: text/plain; version=0.0.4"), "{answer}");
+        assert!(answer.ends_with("# HELP up Up.\n# TYPE up gauge\nup 1\n"), "{answer}");
+        assert!(got(&admin, "/nosuch").starts_with("HTTP/1.1 404"));
+        admin.stop();
+    }
+
+    #[test]
+    fn health_fails_with_a_stalled_shard_and_a_scrape_of_it_ends_in_time() {
+        let source = Arc::new(Source::default());
+        let admin = started(&source);
+        assert!(got(&admin, "/healthz").starts_with("HTTP/1.1 200"));
+        source.stalled.store(true, Ordering::SeqCst);
+        let answer = got(&admin, "/healthz");
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("shard 1 is stalled"), "{answer}");
+        assert!(got(&admin, "/metrics").starts_with("HTTP/1.1 503"));
+        admin.stop();
+    }
+
+    #[test]
+    fn a_stop_does_not_wait_for_idle_connections_and_frees_the_port() {
+        let admin = started(&Arc::default());
+        let address = admin.local_addr();
+        // Answered once and kept alive.
+        let mut idle = connected(&admin);
+        write!(idle, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut first = [0; 12];
+        idle.read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+        admin.stop();
+        let mut rest = Vec::new();
+        idle.read_to_end(&mut rest).unwrap();
+        TcpListener::bind(address).unwrap();
+    }
+
+    #[test]
+    fn a_taken_port_is_refused_by_name() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = start(address, Arc::new(Source::default())).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains(&format!("admin_listen {address}")), "{error}");
+    }
+}

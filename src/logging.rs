@@ -1,0 +1,56 @@
+//! Logs: one line per notable event, on stderr, through a thread of their own, so that no shard ever waits
+//! for a terminal.
+
+use std::io::IsTerminal;
+
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
+
+use crate::config::LogFormat;
+use crate::limits::LOG_LINES_QUEUED;
+
+/// Writes what is queued when it is dropped: keep it until the end of `main`.
+#[must_use = "log lines are lost once this is dropped"]
+pub struct LogGuard(#[allow(dead_code, reason = "held for its drop")] WorkerGuard);
+
+/// Starts logging for the whole process. A second call changes nothing.
+pub fn start(format: LogFormat, level: tracing::Level) -> LogGuard {
+    let (writer, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(LOG_LINES_QUEUED)
+        .thread_name("logs")
+        .finish(std::io::stderr());
+    let layer = fmt::layer().with_writer(writer);
+    let layer = match format {
+        LogFormat::Text => layer.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+    };
+    // Fails only when a subscriber is set already, as in tests.
+    let _ = tracing_subscriber::registry().with(layer.with_filter(filter(level))).try_init();
+    LogGuard(guard)
+}
+
+/// Ringgate's own events at `level`; those of its libraries only when they are warnings.
+fn filter(level: tracing::Level) -> Targets {
+    let level = LevelFilter::from_level(level);
+    Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("ringgate", level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn libraries_are_heard_only_when_they_warn() {
+        let info = filter(Level::INFO);
+        assert!(info.would_enable("ringgate::net", &Level::INFO));
+        assert!(info.would_enable("ringgate_shards::store", &Level::INFO));
+        assert!(!info.would_enable("ringgate", &Level::DEBUG));
+        assert!(info.would_enable("glommio", &Level::WARN));
+        assert!(!info.would_enable("hyper", &Level::INFO));
+        assert!(!filter(Level::ERROR).would_enable("hyper", &Level::WARN));
+    }
+}
