@@ -1,7 +1,27 @@
 //! The group coordinator, routing and flow control of ringgate as pure values: no I/O, no clock,
 //! no runtime.
+//!
+//! [`coordinator`] is one shard's groups, a state machine fed with requests, timers and completions;
+//! [`batch`] gathers what it wants kept; [`record`] is how that looks in the store; [`pipeline`] orders the
+//! requests of one connection; [`route`] says which shard owns what. What must stay true: every request is
+//! answered exactly once, and nothing is answered as kept before the store says that it is.
 
+pub mod batch;
+mod effect;
 pub mod error;
+pub mod limits;
+pub mod pipeline;
+pub mod record;
+pub mod request;
+pub mod response;
 pub mod route;
+mod text;
 
+pub use batch::{Batch, Batcher, Written};
+pub use effect::{ConnectionId, Effect, Now, PersistId, ReplyToken, StoreError, TimerKey};
 pub use error::ErrorCode;
+pub use limits::{GroupConfig, Totals};
+pub use record::Record;
+pub use request::Request;
+pub use response::Response;
+pub use text::Text;

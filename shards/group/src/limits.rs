@@ -1,0 +1,236 @@
+//! Every bound of the coordinator: unit, reason, default. Users set those of [`GroupConfig`].
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Bytes of a group id, as for topic names (249) less room for a suffix; the embedded store and Iggy's
+/// group names (`kafka.cg.<group>`, 255) both fit it. Longer: 24.
+pub const GROUP_ID_BYTES_MAX: usize = 246;
+
+/// Bytes of a member id or instance id. Kafka's are an instance or client id and a uuid. An instance id
+/// over this is refused (42); no member has such an id.
+pub const MEMBER_ID_BYTES_MAX: usize = 1024;
+
+/// Bytes kept of a client id or host, both of which only DescribeGroups and member ids show.
+pub const CLIENT_NAME_BYTES_MAX: usize = 256;
+
+/// Assignors of one member. Clients know 1 to 5. More: 42.
+pub const PROTOCOLS_PER_MEMBER_MAX: usize = 16;
+
+/// Bytes of a protocol type or of an assignor's name; both are short names. Longer: 42.
+pub const PROTOCOL_NAME_BYTES_MAX: usize = 255;
+
+/// Session of a member whose first join is parked, ms: Kafka's constant of 5 minutes.
+pub const NEW_MEMBER_SESSION_MS: u64 = 5 * 60 * 1000;
+
+/// Members looked at between two effects, at well under 1 us each.
+pub const WORK_SLICE_MEMBERS: usize = 16;
+
+/// Groups looked at by one slice of a listing or of a sweep; under 200 us.
+pub const LIST_SLICE_GROUPS: usize = 512;
+
+/// Groups looked at between two effects of a sweep.
+pub const SWEEP_SLICE_GROUPS: usize = 64;
+
+/// Bytes counted for a group beside its id and members: what its maps and fields take.
+pub const GROUP_BYTES: usize = 512;
+
+/// Bytes counted for a member beside its texts and blobs.
+pub const MEMBER_BYTES: usize = 512;
+
+/// Bytes counted for a committed offset beside its metadata.
+pub const OFFSET_BYTES: usize = 128;
+
+/// Bytes of one batch of records before the next begins: one write of a few ms.
+pub const BATCH_BYTES_MAX: usize = 4 << 20;
+
+const _: () = assert!(WORK_SLICE_MEMBERS > 0 && SWEEP_SLICE_GROUPS <= LIST_SLICE_GROUPS);
+const _: () = assert!(GROUP_ID_BYTES_MAX + "kafka.cg.".len() <= 255);
+
+/// The bounds that users set. Checked by whoever made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupConfig {
+    /// Shorter session timeouts are refused (26). 6 s: a member must survive a short pause.
+    pub min_session_timeout: Duration,
+    /// Longer ones are refused (26). 30 min.
+    pub max_session_timeout: Duration,
+    /// Longer rebalance timeouts are cut to it. 30 min.
+    pub max_rebalance_timeout: Duration,
+    /// How long an empty group waits for further members when the first joins. 3 s.
+    pub initial_rebalance_delay: Duration,
+    /// Members of a group; 81 past it. 20,000.
+    pub max_members_per_group: usize,
+    /// Bytes of one join's metadata together, and of one assignment; 42 past it. 1 MiB.
+    pub max_member_blob_bytes: usize,
+    /// Groups of the gateway; 15 past it. 100,000.
+    pub max_groups: usize,
+    /// Members of the gateway with ids that have not joined yet; 15 past it. 200,000.
+    pub max_total_members: usize,
+    /// Bytes that groups of the gateway hold; 15 past it. 1 GiB.
+    pub max_group_memory: usize,
+    /// UTF-16 units of the metadata of one commit; 12 past it. 4096.
+    pub offset_metadata_max: usize,
+    /// How long offsets outlive their group's last member; zero: for ever. 7 d.
+    pub offsets_retention: Duration,
+}
+
+impl Default for GroupConfig {
+    fn default() -> GroupConfig {
+        GroupConfig {
+            min_session_timeout: Duration::from_secs(6),
+            max_session_timeout: Duration::from_secs(30 * 60),
+            max_rebalance_timeout: Duration::from_secs(30 * 60),
+            initial_rebalance_delay: Duration::from_secs(3),
+            max_members_per_group: 20_000,
+            max_member_blob_bytes: 1 << 20,
+            max_groups: 100_000,
+            max_total_members: 200_000,
+            max_group_memory: 1 << 30,
+            offset_metadata_max: 4096,
+            offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
+        }
+    }
+}
+
+/// What all shards of a gateway hold together. Touched only when a group, a member or a pending id comes
+/// or goes or changes what it stores.
+#[derive(Debug, Default)]
+pub struct Totals {
+    groups: AtomicUsize,
+    members: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Totals {
+    /// Groups.
+    pub fn groups(&self) -> usize {
+        self.groups.load(Relaxed)
+    }
+
+    /// Members and ids that have not joined yet.
+    pub fn members(&self) -> usize {
+        self.members.load(Relaxed)
+    }
+
+    /// Bytes, as counted.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    pub(crate) fn try_add_group(&self, max: usize) -> bool {
+        try_add(&self.groups, 1, max)
+    }
+
+    pub(crate) fn add_group(&self) {
+        self.groups.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn remove_group(&self) {
+        self.groups.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn try_add_member(&self, max: usize) -> bool {
+        try_add(&self.members, 1, max)
+    }
+
+    pub(crate) fn add_member(&self) {
+        self.members.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn remove_member(&self) {
+        self.members.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn try_add_bytes(&self, bytes: usize, max: usize) -> bool {
+        try_add(&self.bytes, bytes, max)
+    }
+
+    pub(crate) fn add_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn remove_bytes(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+    }
+}
+
+fn try_add(counter: &AtomicUsize, by: usize, max: usize) -> bool {
+    let fits = |current: usize| current.checked_add(by).filter(|sum| *sum <= max);
+    counter.fetch_update(Relaxed, Relaxed, fits).is_ok()
+}
+
+/// A bound that was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Limit {
+    /// [`GROUP_ID_BYTES_MAX`].
+    GroupId,
+    /// `min_session_timeout`, `max_session_timeout`.
+    SessionTimeout,
+    /// `max_rebalance_timeout`: the timeout was cut.
+    RebalanceTimeout,
+    /// [`PROTOCOLS_PER_MEMBER_MAX`].
+    ProtocolsPerMember,
+    /// `max_member_blob_bytes`, and the bounds on names.
+    MemberBlob,
+    /// `max_members_per_group`.
+    MembersPerGroup,
+    /// `max_groups`.
+    Groups,
+    /// `max_total_members`.
+    TotalMembers,
+    /// `max_group_memory`.
+    GroupMemory,
+    /// `offset_metadata_max`.
+    OffsetMetadata,
+}
+
+const LIMIT_NAMES: [&str; 10] = [
+    "group_id_bytes",
+    "session_timeout",
+    "max_rebalance_timeout",
+    "protocols_per_member",
+    "max_member_blob_bytes",
+    "max_members_per_group",
+    "max_groups",
+    "max_total_members",
+    "max_group_memory",
+    "offset_metadata_max_bytes",
+];
+
+const _: () = assert!(Limit::OffsetMetadata as usize + 1 == LIMIT_NAMES.len());
+
+/// How often each bound was met on one shard.
+#[derive(Debug, Clone, Default)]
+pub struct LimitsHit([u64; LIMIT_NAMES.len()]);
+
+impl LimitsHit {
+    pub(crate) fn count(&mut self, limit: Limit) {
+        self.0[limit as usize] += 1;
+    }
+
+    /// How often this one was.
+    pub fn of(&self, limit: Limit) -> u64 {
+        self.0[limit as usize]
+    }
+
+    /// All, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        LIMIT_NAMES.iter().copied().zip(self.0.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_not_added() {
+        let totals = Totals::default();
+        assert!(totals.try_add_bytes(60, 100));
+        assert!(!totals.try_add_bytes(41, 100));
+        assert_eq!(totals.bytes(), 60);
+        assert!(totals.try_add_bytes(40, 100));
+        assert!(!totals.try_add_bytes(usize::MAX, 100));
+    }
+}
