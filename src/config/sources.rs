@@ -124,7 +124,7 @@ fn read_environment(
                 &format!("{}, in UTF-8", setting.allowed()),
             )),
             (None, _) => {
-                let near = nearest(name, by_variable.keys().map(String::as_str));
+                let near = nearest(&name[VARIABLE_PREFIX.len()..].to_lowercase(), SETTINGS.iter().map(|s| s.name));
                 warnings.push(format!("environment variable {name} is no setting and is ignored{near}"));
             }
         }
@@ -187,8 +187,8 @@ mod tests {
         let environment = env(&[("RINGGATE_PORT", "tcp://10.0.0.1:9092"), ("RINGGATE_FSINC", "x"), ("HOME", "/")]);
         let gathered = gather(&Flags::new(), &environment, None).unwrap();
         assert_eq!(gathered.warnings.len(), 2, "{:?}", gathered.warnings);
-        assert!(gathered.warnings[0].contains("RINGGATE_PORT"));
-        assert!(gathered.warnings[1].contains("did you mean RINGGATE_FSYNC?"));
+        assert!(gathered.warnings[0].contains("RINGGATE_PORT") && !gathered.warnings[0].contains("did you mean"));
+        assert!(gathered.warnings[1].contains("did you mean fsync?"));
     }
 
     #[test]
