@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 /// Wakes all tasks of this shard that wait for something to change. It keeps nothing: a task looks at
 /// what it waits for, and waits only if that is not so.
 ///
-/// ```ignore
+/// ```text
 /// while !ready() {
 ///     event.wait().await;
 /// }

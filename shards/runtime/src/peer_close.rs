@@ -66,50 +66,52 @@ impl Closings {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Watched>>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn watch(&'static self, socket: RawFd) -> io::Result<Watching> {
-        // A key is never used twice, so an event for an earlier socket of the same number finds nobody.
-        let key = self.next_key.fetch_add(1, Ordering::Relaxed);
-        let watched = Arc::new(Watched::default());
-        self.lock().insert(key, watched.clone());
-        let watching = Watching { closings: self, key, socket, watched };
-        let flags = libc::EPOLLRDHUP | libc::EPOLLET | libc::EPOLLONESHOT;
-        let mut event = libc::epoll_event { events: flags as u32, u64: key };
-        // SAFETY: `event` is valid for the length of the call.
-        let added = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, socket, &mut event) };
-        if added != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(watching)
-    }
 }
 
-struct Watching {
+/// A socket that is watched until this is dropped, which must be before the socket is closed.
+pub(crate) struct Watch {
     closings: &'static Closings,
     key: u64,
     socket: RawFd,
     watched: Arc<Watched>,
 }
 
-impl Drop for Watching {
+impl Watch {
+    /// Watches it from now on, and for what has happened already.
+    pub(crate) fn begin(socket: RawFd) -> io::Result<Watch> {
+        let closings = Closings::get()?;
+        // A key is never used twice, so an event for an earlier socket of the same number finds nobody.
+        let key = closings.next_key.fetch_add(1, Ordering::Relaxed);
+        let watched = Arc::new(Watched::default());
+        closings.lock().insert(key, watched.clone());
+        let watch = Watch { closings, key, socket, watched };
+        // Closing is for good, so one report is enough.
+        let flags = libc::EPOLLRDHUP | libc::EPOLLET | libc::EPOLLONESHOT;
+        let mut event = libc::epoll_event { events: flags as u32, u64: key };
+        // SAFETY: `event` is valid for the length of the call.
+        let added = unsafe { libc::epoll_ctl(closings.epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, socket, &mut event) };
+        if added != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(watch)
+    }
+
+    /// Waits until the peer has closed its side. One wait at a time.
+    pub(crate) async fn closed(&self) {
+        let closed = std::future::poll_fn(|cx| {
+            self.watched.waker.register(cx.waker());
+            if self.watched.closed.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        });
+        Bridged::new(closed).await;
+    }
+}
+
+impl Drop for Watch {
     fn drop(&mut self) {
         self.closings.lock().remove(&self.key);
-        // SAFETY: a null event is allowed for a deletion; the socket is still open, since the stream that
-        // is watched outlives its watch.
+        // SAFETY: a null event is allowed for a deletion; the socket is still open, as the type demands.
         unsafe {
             libc::epoll_ctl(self.closings.epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, self.socket, std::ptr::null_mut())
         };
     }
-}
-
-/// Waits until the peer of this socket has closed its side; the socket must stay open meanwhile. One wait
-/// per socket at a time. When the socket cannot be watched it never ends: reading notices in its turn.
-pub(crate) async fn closed(socket: RawFd) {
-    let watching = Closings::get().and_then(|closings| closings.watch(socket)).ok();
-    let closed = std::future::poll_fn(|cx| {
-        let Some(Watching { watched, .. }) = &watching else { return Poll::Pending };
-        watched.waker.register(cx.waker());
-        if watched.closed.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
-    });
-    Bridged::new(closed).await;
 }

@@ -1,6 +1,6 @@
 //! Sockets: a system call first, the ring only when that would block.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::buffers::{BufferPool, receive};
 use crate::limits::{ACCEPT_TURN, LISTEN_BACKLOG, SEND_BYTES_MAX, SEND_SLICES_MAX, SEND_TURN_BYTES};
-use crate::peer_close;
+use crate::peer_close::Watch;
 use crate::wake::active;
 
 /// How a port is bound.
@@ -93,7 +93,8 @@ impl TcpListener {
 
     /// The next connection and its peer's address. Connections that are gone again are passed over.
     ///
-    /// When the future is dropped while it waits, a connection that comes at that moment may be closed.
+    /// When the future is dropped while it waits, a connection that comes at that moment may be lost: it
+    /// stays open and nobody serves it. So it is dropped only when the process is about to end.
     ///
     /// # Errors
     /// The system has no room for a connection (descriptors, memory). The connection may still be there,
@@ -162,7 +163,10 @@ fn is_of_the_connection(error: &io::Error) -> bool {
 ///
 /// One task may receive while another one sends; each direction is used by one task at a time.
 pub struct TcpStream {
+    /// Open for as long as `stream`.
     socket: RawFd,
+    /// From the first wait for the peer to close. Before `stream`, so that it is dropped first.
+    watch: OnceCell<Watch>,
     stream: RefCell<glommio::net::TcpStream>,
     /// The last read took all there was: to ask for readiness first saves a system call.
     drained: Cell<bool>,
@@ -174,6 +178,7 @@ impl TcpStream {
     fn new(stream: glommio::net::TcpStream) -> TcpStream {
         TcpStream {
             socket: stream.as_raw_fd(),
+            watch: OnceCell::new(),
             stream: RefCell::new(stream),
             drained: Cell::new(false),
             aborted: Cell::new(false),
@@ -322,9 +327,18 @@ impl TcpStream {
     }
 
     /// Waits until the peer has closed or reset the connection, also behind bytes that nobody has read.
-    /// Made for times when nobody reads; one wait at a time. Nothing is lost when the future is dropped.
+    /// Made for times when nobody reads; one wait at a time. Nothing is lost when the future is dropped,
+    /// and only the first wait on a connection costs system calls.
     pub async fn closed_by_peer(&self) {
-        peer_close::closed(self.socket).await;
+        let watch = match self.watch.get() {
+            Some(watch) => watch,
+            None => match Watch::begin(self.socket) {
+                Ok(watch) => self.watch.get_or_init(|| watch),
+                // No memory for it: reading notices in its turn.
+                Err(_) => std::future::pending().await,
+            },
+        };
+        watch.closed().await;
     }
 
     /// Closes one direction, or both: the peer sees the end of the stream behind what was sent.

@@ -151,28 +151,31 @@ pub(crate) struct Bridge {
 impl Bridge {
     /// A waker for other threads that wakes this task. On a thread that is no shard it is the task's own.
     fn waker<'a>(&'a mut self, local: &'a Waker) -> &'a Waker {
-        let ear = EAR.with_borrow(Clone::clone);
-        let Some(ear) = ear else { return local };
-        if self.remote.as_ref().is_some_and(|(remote, _)| !Arc::ptr_eq(&remote.ear, &ear)) {
-            self.remote = None;
-        }
-        let (remote, waker) = self.remote.get_or_insert_with(|| {
-            let remote = Arc::new(Remote { ear, queued: AtomicBool::new(false), local: Mutex::new(None) });
-            (remote.clone(), Waker::from(remote))
+        EAR.with_borrow(|ear| {
+            let here = |remote: &Remote| ear.as_ref().is_some_and(|ear| Arc::ptr_eq(ear, &remote.ear));
+            if !self.remote.as_ref().is_some_and(|(remote, _)| here(remote)) {
+                self.remote = ear.clone().map(|ear| {
+                    let remote = Arc::new(Remote { ear, queued: AtomicBool::new(false), local: Mutex::new(None) });
+                    (remote.clone(), Waker::from(remote))
+                });
+            }
         });
-        let mut kept = lock(&remote.local);
-        match &mut *kept {
-            Some(kept) => kept.clone_from(local),
-            None => *kept = Some(local.clone()),
-        }
-        drop(kept);
+        let Some((remote, waker)) = &self.remote else { return local };
+        let before = match &mut *lock(&remote.local) {
+            Some(kept) if kept.will_wake(local) => None,
+            kept => kept.replace(local.clone()),
+        };
+        // May end a task, which may look here.
+        drop(before);
         waker
     }
 
     /// The task waits no longer. On the shard's thread, where alone its waker may be dropped safely.
     fn rest(&mut self) {
         if let Some((remote, _)) = &self.remote {
-            lock(&remote.local).take();
+            let kept = lock(&remote.local).take();
+            // May end a task, which may look here.
+            drop(kept);
         }
     }
 }
