@@ -41,7 +41,7 @@ pub fn banner(
             out,
             "\nTry it:\n  \
              echo hello | kcat -b {at} -P -t greetings\n  \
-             kcat -b {at} -G greeters greetings\n\
+             kcat -b {at} -G greeters -X auto.offset.reset=earliest greetings\n\
              or\n  \
              kafka-console-producer.sh --bootstrap-server {at} --topic greetings\n  \
              kafka-console-consumer.sh --bootstrap-server {at} --topic greetings --group greeters --from-beginning\n\n"

@@ -1,0 +1,47 @@
+# Every task of the project; `just` lists them.
+
+_list:
+    @just --list --unsorted
+
+# Build everything
+build:
+    cargo build --workspace --all-targets
+
+# Serve on 127.0.0.1:9092 with data in ./ringgate-data
+run *FLAGS:
+    cargo run --release -- serve {{ FLAGS }}
+
+# Every test, with real clients
+test *ARGS:
+    cargo test --workspace {{ ARGS }}
+
+# Only the tests that drive a gateway with real clients
+clients *ARGS:
+    cargo test --test end_to_end {{ ARGS }}
+
+# Formatting, lints and docs, as CI has them
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace
+
+# Format everything
+fmt:
+    cargo fmt --all
+
+# 200,000 round trips of one closed-loop connection, with and without busy neighbours
+soak:
+    RINGGATE_SOAK_ROUND_TRIPS=200000 cargo test -p ringgate-runtime --test guard_soak -- --nocapture
+
+# The README's kcat lines against a gateway
+smoke:
+    cargo build
+    tests/smoke/readme_kcat.sh "${CARGO_TARGET_DIR:-target}/debug/ringgate"
+
+# Licences, bans and sources of all dependencies (needs cargo-deny)
+deny:
+    cargo deny check licenses bans sources
+
+# What CI runs
+ci:
+    .ci/run
