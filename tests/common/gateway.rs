@@ -1,0 +1,300 @@
+//! A `ringgate serve` process under test.
+
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal};
+
+use super::{LIVENESS, LOOK_AGAIN};
+
+/// The bootstrap port. Below the kernel's ephemeral range, so that no outgoing connection takes it.
+const BOOTSTRAP_PORT: u16 = 19_092;
+/// Held open by the harness while it uses an address.
+const LEASE_PORT: u16 = 19_091;
+
+/// `--advertise`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advertise {
+    /// Every shard is a node with a port of its own.
+    Shards,
+    /// One node, one port.
+    Gateway,
+}
+
+/// How a gateway is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub shards: usize,
+    pub advertise: Advertise,
+    flags: Vec<String>,
+}
+
+impl Options {
+    /// `shards` shards, each a node of its own; groups do not wait for more members before their first
+    /// rebalance.
+    pub fn new(shards: usize) -> Options {
+        Options { shards, advertise: Advertise::Shards, flags: vec!["--initial-rebalance-delay=0".into()] }
+    }
+
+    pub fn advertise(mut self, advertise: Advertise) -> Options {
+        self.advertise = advertise;
+        self
+    }
+
+    /// One more setting, as `--name=value`.
+    pub fn set(mut self, name: &str, value: impl std::fmt::Display) -> Options {
+        self.flags.push(format!("--{name}={value}"));
+        self
+    }
+}
+
+/// A node that the gateway says it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Node {
+    pub id: i32,
+    pub shard: usize,
+    pub addr: SocketAddr,
+}
+
+/// Where a gateway serves: its ready file.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    pub pid: u32,
+    pub bootstrap: SocketAddr,
+    pub nodes: Vec<Node>,
+}
+
+/// A running gateway, its data directory and its address. All three go when it is dropped.
+pub struct Gateway {
+    process: Option<Process>,
+    ready: Ready,
+    options: Options,
+    home: tempfile::TempDir,
+    ip: Ipv4Addr,
+    written: Arc<Mutex<Vec<u8>>>,
+    _lease: TcpListener,
+}
+
+struct Process {
+    child: Child,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Starts a gateway on a data directory and a loopback address of its own; returns when it serves.
+    pub fn start(options: Options) -> Gateway {
+        let (ip, lease) = lease_address();
+        let home = tempfile::tempdir().expect("temporary directory");
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let mut process = spawn(&options, ip, home.path(), &written);
+        let ready = process.wait_until_ready(home.path(), &written);
+        Gateway { process: Some(process), ready, options, home, ip, written, _lease: lease }
+    }
+
+    /// Starts a gateway again on the same data and the same ports. The one before must have ended.
+    pub fn restart(&mut self, options: Options) {
+        assert!(self.process.is_none(), "the gateway still runs");
+        let mut process = spawn(&options, self.ip, self.home.path(), &self.written);
+        self.ready = process.wait_until_ready(self.home.path(), &self.written);
+        self.options = options;
+        self.process = Some(process);
+    }
+
+    /// Kills the process as a crash would: nothing is flushed, no connection is closed in order.
+    pub fn kill9(&mut self) {
+        let mut process = self.process.take().expect("the gateway runs");
+        process.child.kill().expect("kill");
+        process.end(&self.written);
+    }
+
+    /// Asks the process to stop and returns how it ended.
+    pub fn sigterm(&mut self) -> ExitStatus {
+        let mut process = self.process.take().expect("the gateway runs");
+        let pid = Pid::from_child(&process.child);
+        rustix::process::kill_process(pid, Signal::TERM).expect("SIGTERM");
+        process.end(&self.written)
+    }
+
+    /// Whether the process is still there. A test that sent it something hostile asks.
+    pub fn is_alive(&mut self) -> bool {
+        let process = self.process.as_mut().expect("the gateway runs");
+        process.child.try_wait().expect("wait").is_none()
+    }
+
+    /// The bootstrap address, the same after every restart.
+    pub fn bootstrap(&self) -> SocketAddr {
+        self.ready.bootstrap
+    }
+
+    /// The bootstrap address as clients take it.
+    pub fn servers(&self) -> String {
+        self.ready.bootstrap.to_string()
+    }
+
+    pub fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The node that a stock client is sent to for what `shard` owns.
+    pub fn node_of_shard(&self, shard: usize) -> Node {
+        match self.options.advertise {
+            Advertise::Gateway => self.ready.nodes[0],
+            Advertise::Shards => *self.ready.nodes.iter().find(|node| node.shard == shard).expect("a node per shard"),
+        }
+    }
+
+    /// All that the gateway wrote until now, standard output and standard error mixed.
+    pub fn written(&self) -> String {
+        String::from_utf8_lossy(&self.written.lock().expect("output")).into_owned()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.child.kill();
+            let _ = process.child.wait();
+            for reader in process.readers.drain(..) {
+                let _ = reader.join();
+            }
+        }
+        if std::thread::panicking() {
+            eprintln!("--- the gateway at {} wrote:\n{}---", self.ready.bootstrap, self.written());
+        }
+    }
+}
+
+impl Process {
+    fn wait_until_ready(&mut self, home: &Path, written: &Mutex<Vec<u8>>) -> Ready {
+        let path = ready_file(home);
+        let deadline = Instant::now() + LIVENESS;
+        loop {
+            if let Ok(text) = std::fs::read(&path) {
+                let ready = parse_ready(&text);
+                assert_eq!(ready.pid, self.child.id(), "the ready file is this process's own");
+                return ready;
+            }
+            let ended = self.child.try_wait().expect("wait");
+            if ended.is_some() || Instant::now() > deadline {
+                let _ = self.child.kill();
+                let status = self.end(written);
+                let said = String::from_utf8_lossy(&written.lock().expect("output")).into_owned();
+                panic!("the gateway does not serve ({status}), it wrote:\n{said}");
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Waits for the end of the process; it is killed, and the test fails, when that does not come.
+    fn end(&mut self, written: &Mutex<Vec<u8>>) -> ExitStatus {
+        let deadline = Instant::now() + LIVENESS;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                break status;
+            }
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                let said = String::from_utf8_lossy(&written.lock().expect("output")).into_owned();
+                panic!("hung: the gateway does not end, it wrote:\n{said}");
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        };
+        for reader in self.readers.drain(..) {
+            reader.join().expect("reader of the gateway's output");
+        }
+        status
+    }
+}
+
+fn spawn(options: &Options, ip: Ipv4Addr, home: &Path, written: &Arc<Mutex<Vec<u8>>>) -> Process {
+    // A file left by an earlier process would pass for this one's.
+    let _ = std::fs::remove_file(ready_file(home));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringgate"));
+    command
+        .arg("serve")
+        .arg(format!("--listen={ip}:{BOOTSTRAP_PORT}"))
+        .arg("--cpus=none")
+        .arg(format!("--shards={}", options.shards))
+        .arg(match options.advertise {
+            Advertise::Shards => "--advertise=shards",
+            Advertise::Gateway => "--advertise=gateway",
+        })
+        .arg(format!("--data={}", home.join("data").display()))
+        .arg(format!("--ready-file={}", ready_file(home).display()))
+        .args(&options.flags)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for (name, _) in std::env::vars_os() {
+        // What the developer's shell sets for a gateway is not meant for this one.
+        if name.to_string_lossy().starts_with("RINGGATE_") {
+            command.env_remove(name);
+        }
+    }
+    let mut child = command.spawn().expect("start the gateway");
+    let stdout = child.stdout.take().expect("piped");
+    let stderr = child.stderr.take().expect("piped");
+    let readers = vec![collect(stdout, Arc::clone(written)), collect(stderr, Arc::clone(written))];
+    Process { child, readers }
+}
+
+fn collect(mut pipe: impl Read + Send + 'static, written: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 8192];
+        while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+            written.lock().expect("output").extend_from_slice(&buffer[..length]);
+        }
+    })
+}
+
+/// An address of 127.0.0.0/8 that no other test holds. All of that network is local on Linux.
+fn lease_address() -> (Ipv4Addr, TcpListener) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..10_000 {
+        // Test binaries that run at the same moment start at different places; the lease decides.
+        let place = (std::process::id() << 6).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let [_, b, c, d] = place.to_be_bytes();
+        let ip = Ipv4Addr::new(127, b.clamp(1, 254), c, d.clamp(1, 254));
+        if let Ok(lease) = TcpListener::bind((ip, LEASE_PORT)) {
+            return (ip, lease);
+        }
+    }
+    panic!("no free loopback address");
+}
+
+fn ready_file(home: &Path) -> PathBuf {
+    home.join("ready.json")
+}
+
+fn parse_ready(text: &[u8]) -> Ready {
+    let json: serde_json::Value = serde_json::from_slice(text).expect("the ready file is JSON");
+    assert_eq!(json["version"], 1, "version of the ready file");
+    let address = |value: &serde_json::Value| -> SocketAddr {
+        value.as_str().and_then(|text| text.parse().ok()).expect("host:port in the ready file")
+    };
+    let number = |value: &serde_json::Value| value.as_u64().expect("a number in the ready file");
+    let listener = &json["listeners"][0];
+    let nodes = listener["nodes"].as_array().expect("nodes in the ready file");
+    Ready {
+        pid: number(&json["pid"]) as u32,
+        bootstrap: address(&listener["bootstrap"]),
+        nodes: nodes
+            .iter()
+            .map(|node| Node {
+                id: number(&node["id"]) as i32,
+                shard: number(&node["shard"]) as usize,
+                addr: address(&node["addr"]),
+            })
+            .collect(),
+    }
+}

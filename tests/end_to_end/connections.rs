@@ -1,0 +1,277 @@
+//! What one connection may send, in which order it is answered, and what gets it closed.
+
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use kafka_protocol::messages::describe_groups_request::DescribeGroupsRequest;
+use kafka_protocol::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
+use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
+use kafka_protocol::messages::sync_group_request::{SyncGroupRequest, SyncGroupRequestAssignment};
+use kafka_protocol::messages::{ApiVersionsRequest, GroupId, MetadataRequest};
+
+use crate::common::gateway::{Gateway, Options};
+use crate::common::librdkafka::create_topic;
+use crate::common::raw::{Raw, Writer, batch, frame, string, topic_name};
+use crate::common::{eventually, librdkafka};
+use crate::routing::{ask_for_member_id, heartbeat, join_request};
+
+/// Long enough to see that something is parked. A slow machine only makes it more silent.
+const A_MOMENT: Duration = Duration::from_millis(300);
+
+fn produce_request(topic: &str, partition: i32, acks: i16, value: &str) -> ProduceRequest {
+    let records = batch(Writer::NOBODY, 1_000, &[value]);
+    let data = PartitionProduceData::default().with_index(partition).with_records(Some(records));
+    let topic = TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![data]);
+    ProduceRequest::default().with_acks(acks).with_timeout_ms(30_000).with_topic_data(vec![topic])
+}
+
+fn api_versions_work(raw: &mut Raw) {
+    let response = raw.call(3, &ApiVersionsRequest::default());
+    assert_eq!(response.error_code, 0);
+}
+
+/// A frame around `payload`.
+fn framed(payload: &[u8]) -> Bytes {
+    let mut frame = BytesMut::new();
+    frame.put_i32(payload.len() as i32);
+    frame.put_slice(payload);
+    frame.freeze()
+}
+
+/// A request header of version 1, and `body`.
+fn request(api_key: i16, api_version: i16, body: &[u8]) -> Bytes {
+    let mut payload = BytesMut::new();
+    payload.put_i16(api_key);
+    payload.put_i16(api_version);
+    payload.put_i32(7);
+    payload.put_i16(-1);
+    payload.put_slice(body);
+    framed(&payload)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pipelined_produces_are_answered_in_order_and_enter_each_partition_in_order() {
+    let gateway = Gateway::start(Options::new(3));
+    create_topic(&gateway, "orders", 5).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    for version in [3, 9, 11] {
+        let before = i64::from([3, 9, 11].iter().position(|v| *v == version).expect("listed") as i32) * 8;
+        let sent: Vec<_> =
+            (0..40).map(|n| raw.send(version, &produce_request("orders", n % 5, -1, &n.to_string()))).collect();
+        for (n, correlation_id) in (0..40).zip(sent) {
+            let response = raw.receive::<ProduceRequest>(version, correlation_id);
+            let partition = &response.responses[0].partition_responses[0];
+            assert_eq!((partition.index, partition.error_code), (n % 5, 0), "request {n}");
+            assert_eq!(partition.base_offset, before + i64::from(n / 5), "request {n}");
+        }
+    }
+    let seen = tokio::task::block_in_place(|| librdkafka::read_all(&gateway, "orders", 5, 120));
+    for partition in 0..5 {
+        let values: Vec<i32> = seen
+            .iter()
+            .filter(|record| record.partition == partition)
+            .map(|record| record.text().parse().expect("a number"))
+            .collect();
+        let once: Vec<_> = (partition..40).step_by(5).collect();
+        assert_eq!(values, [&once[..], &once, &once].concat());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn different_requests_of_one_connection_are_answered_in_order() {
+    let gateway = Gateway::start(Options::new(3));
+    create_topic(&gateway, "orders", 3).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let produced = raw.send(9, &produce_request("orders", 2, -1, "v"));
+    let described = raw.send(12, &MetadataRequest::default());
+    let versions = raw.send(3, &ApiVersionsRequest::default());
+    let silent = produce_request("orders", 2, 0, "no answer");
+    raw.send(9, &silent);
+    let again = raw.send(9, &produce_request("orders", 2, 1, "v"));
+    let response = raw.receive::<ProduceRequest>(9, produced);
+    assert_eq!(response.responses[0].partition_responses[0].base_offset, 0);
+    raw.receive::<MetadataRequest>(12, described);
+    raw.receive::<ApiVersionsRequest>(3, versions);
+    let response = raw.receive::<ProduceRequest>(9, again);
+    assert_eq!(response.responses[0].partition_responses[0].base_offset, 2, "acks=0 was written, unanswered");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acks_0_error_closes_the_connection() {
+    let gateway = Gateway::start(Options::new(2));
+    create_topic(&gateway, "orders", 1).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    raw.send(9, &produce_request("orders", 0, 0, "fine"));
+    api_versions_work(&mut raw);
+    raw.send(9, &produce_request("orders", 77, 0, "no such partition"));
+    raw.assert_closed();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_api_versions_version_is_answered_35_and_the_connection_stays() {
+    let gateway = Gateway::start(Options::new(2));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    // A header of version 2 and a body that only a later version could have.
+    raw.send_bytes(&request(18, 99, &[0, 5, 1, 2, 3, 4, 9, 9]));
+    let mut response = raw.receive_frame();
+    assert_eq!(response.get_i32(), 7, "correlation id");
+    assert_eq!(response.get_i16(), 35, "UNSUPPORTED_VERSION");
+    let count = response.get_i32();
+    assert_eq!(response.remaining(), count as usize * 6, "version 0 has keys and versions, nothing else");
+    let ranges: Vec<_> = (0..count).map(|_| [response.get_i16(), response.get_i16(), response.get_i16()]).collect();
+    assert!(ranges.iter().any(|[key, min, max]| *key == 18 && *min == 0 && *max >= 3), "{ranges:?}");
+    api_versions_work(&mut raw);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_listed_version_of_api_versions_is_answered() {
+    let gateway = Gateway::start(Options::new(2));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let highest = raw.call(0, &ApiVersionsRequest::default());
+    let highest = highest.api_keys.iter().find(|api| api.api_key == 18).expect("itself").max_version;
+    for version in 0..=highest {
+        let request = ApiVersionsRequest::default();
+        let request = if version < 3 {
+            request
+        } else {
+            request.with_client_software_name(string("raw")).with_client_software_version(string("1"))
+        };
+        let response = raw.call(version, &request);
+        assert_eq!(response.error_code, 0, "version {version}");
+        let produce = response.api_keys.iter().find(|api| api.api_key == 0).expect("Produce");
+        assert_eq!(produce.min_version, 0, "librdkafka wants Produce from 0");
+        assert!(response.api_keys.iter().all(|api| api.min_version <= api.max_version));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_kafka_or_not_served_gets_the_connection_closed_and_only_that() {
+    let mut gateway = Gateway::start(Options::new(2));
+    let mut witness = Raw::connect(gateway.bootstrap());
+    api_versions_work(&mut witness);
+    let whole = frame(1, 9, &produce_request("orders", 0, -1, "v"));
+    let cut = framed(&whole[4..whole.len() - 20]);
+    let zeros = [0; 10];
+    let tls_hello = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03];
+    for (what, bytes) in [
+        ("an API that does not exist", request(1_000, 0, &[])),
+        ("an API that is not served", request(45, 0, &zeros[..8])),
+        ("a version that is not served", request(3, 99, &zeros[..8])),
+        ("Produce version 0, listed for librdkafka's sake", request(0, 0, &zeros)),
+        ("a frame over the limit", Bytes::copy_from_slice(&i32::MAX.to_be_bytes())),
+        ("a negative length", Bytes::copy_from_slice(&(-1i32).to_be_bytes())),
+        ("a frame too short for a header", framed(&[0, 18])),
+        ("an HTTP request", Bytes::from_static(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")),
+        ("a TLS hello", Bytes::copy_from_slice(&tls_hello)),
+        ("a request cut short inside its frame", cut),
+        ("an array longer than its frame", request(3, 1, &[0x7f, 0xff, 0xff, 0xff])),
+    ] {
+        eprintln!("sending {what}");
+        let mut raw = Raw::connect(gateway.bootstrap());
+        raw.send_bytes(&bytes);
+        raw.assert_closed();
+        api_versions_work(&mut witness);
+    }
+    assert!(gateway.is_alive());
+}
+
+/// A stable group of one, joined on `raw`; its member id. Its generation is 1.
+fn found_group(raw: &mut Raw, group: &str) -> String {
+    let member = ask_for_member_id(raw, group);
+    let joined = raw.call(9, &join_request(group, &member));
+    assert_eq!((joined.error_code, joined.generation_id), (0, 1));
+    sync(raw, group, &member, 1);
+    member
+}
+
+fn sync(raw: &mut Raw, group: &str, member: &str, generation: i32) {
+    let assignment = SyncGroupRequestAssignment::default()
+        .with_member_id(string(member))
+        .with_assignment(Bytes::from_static(b"all of it"));
+    let request = SyncGroupRequest::default()
+        .with_group_id(GroupId(string(group)))
+        .with_generation_id(generation)
+        .with_member_id(string(member))
+        .with_protocol_type(Some(string("consumer")))
+        .with_protocol_name(Some(string("range")))
+        .with_assignments(vec![assignment]);
+    let response = raw.call(5, &request);
+    assert_eq!((response.error_code, &response.assignment[..]), (0, &b"all of it"[..]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_join_that_is_parked_goes_with_its_connection() {
+    let gateway = Gateway::start(Options::new(2));
+    let mut first = Raw::connect(gateway.bootstrap());
+    let member = found_group(&mut first, "workers");
+
+    let mut second = Raw::connect(gateway.bootstrap());
+    let gone = ask_for_member_id(&mut second, "workers");
+    second.send(9, &join_request("workers", &gone));
+    assert!(second.is_silent(A_MOMENT), "the join waits for the other member");
+    assert_eq!(heartbeat(&gateway, "workers", &member, 1), 27, "which is told to join again");
+    drop(second);
+
+    let describe = DescribeGroupsRequest::default().with_groups(vec![GroupId(string("workers"))]);
+    eventually("the member whose connection closed is gone", || {
+        let group = first.call(5, &describe).groups.swap_remove(0);
+        let members: Vec<_> = group.members.iter().map(|member| member.member_id.to_string()).collect();
+        members == [member.as_str()]
+    })
+    .await;
+    let joined = first.call(9, &join_request("workers", &member));
+    assert_eq!((joined.error_code, joined.generation_id, joined.members.len()), (0, 2, 1));
+    sync(&mut first, "workers", &member, 2);
+    assert_eq!(heartbeat(&gateway, "workers", &member, 2), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_id_that_was_asked_for_holds_a_rebalance_up_until_its_connection_closes() {
+    let gateway = Gateway::start(Options::new(2));
+    let mut first = Raw::connect(gateway.bootstrap());
+    let member = found_group(&mut first, "workers");
+
+    let mut second = Raw::connect(gateway.bootstrap());
+    ask_for_member_id(&mut second, "workers");
+    assert_eq!(heartbeat(&gateway, "workers", &member, 1), 0, "asking for an id is no rebalance yet");
+    let rejoin = first.send(9, &join_request("workers", &member));
+    assert!(first.is_silent(A_MOMENT), "the leader's join waits for the one who has only an id");
+    drop(second);
+    let joined = first.receive::<kafka_protocol::messages::JoinGroupRequest>(9, rejoin);
+    assert_eq!((joined.error_code, joined.generation_id, joined.members.len()), (0, 2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_join_is_answered_when_the_last_other_member_leaves() {
+    let gateway = Gateway::start(Options::new(2));
+    let mut first = Raw::connect(gateway.bootstrap());
+    let member = found_group(&mut first, "workers");
+    let mut second = Raw::connect(gateway.bootstrap());
+    let waiting = ask_for_member_id(&mut second, "workers");
+    let join = second.send(9, &join_request("workers", &waiting));
+    assert!(second.is_silent(A_MOMENT), "the join waits for the other member");
+    let leave = LeaveGroupRequest::default()
+        .with_group_id(GroupId(string("workers")))
+        .with_members(vec![MemberIdentity::default().with_member_id(string(&member))]);
+    let left = first.call(5, &leave);
+    assert_eq!((left.error_code, left.members[0].error_code), (0, 0));
+    let joined = second.receive::<kafka_protocol::messages::JoinGroupRequest>(9, join);
+    assert_eq!((joined.error_code, joined.generation_id, joined.members.len()), (0, 2, 1));
+    assert_eq!(joined.leader.to_string(), waiting);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_answers_a_parked_join_with_not_coordinator() {
+    let mut gateway = Gateway::start(Options::new(2));
+    let mut first = Raw::connect(gateway.bootstrap());
+    found_group(&mut first, "workers");
+    let mut second = Raw::connect(gateway.bootstrap());
+    let waiting = ask_for_member_id(&mut second, "workers");
+    let join = second.send(9, &join_request("workers", &waiting));
+    assert!(second.is_silent(A_MOMENT), "the join waits for the other member");
+    let status = tokio::task::block_in_place(|| gateway.sigterm());
+    let joined = second.receive::<kafka_protocol::messages::JoinGroupRequest>(9, join);
+    assert_eq!(joined.error_code, 16);
+    second.assert_closed();
+    assert!(status.success(), "{status}");
+}

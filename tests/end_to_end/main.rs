@@ -1,0 +1,20 @@
+//! A stock client's day, end to end: real gateways on loopback, driven by librdkafka and by krafka, and
+//! by hand-written frames for what neither of them sends.
+//!
+//! One binary, so that librdkafka is linked once; a file per subject. Every test starts its own gateway.
+//! No test judges speed: a wait ends with its event, or fails as hung after a minute.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod connections;
+mod day;
+mod groups;
+mod idempotence;
+mod krafka_client;
+mod member_process;
+mod offsets;
+mod produce_consume;
+mod restarts;
+mod routing;
+mod topics;
