@@ -50,8 +50,12 @@ pub struct Topic {
 /// The response's frame, length and header included, in segments that share the records' memory.
 /// `None` when it would be larger than a frame can be.
 pub fn encode(version: i16, correlation_id: i32, response: Response, topics: Vec<Topic>) -> Option<Vec<Bytes>> {
-    let mut out =
-        Segments { flexible: version >= FLEXIBLE_SINCE, done: Vec::new(), meta: BytesMut::with_capacity(256) };
+    let mut out = Segments {
+        flexible: version >= FLEXIBLE_SINCE,
+        head: None,
+        done: Vec::new(),
+        meta: BytesMut::with_capacity(256),
+    };
     out.meta.put_i32(0);
     out.meta.put_i32(correlation_id);
     out.tags();
@@ -80,7 +84,11 @@ pub fn encode(version: i16, correlation_id: i32, response: Response, topics: Vec
 
 struct Segments {
     flexible: bool,
+    /// What comes before the first records; it begins with the length, which is known last.
+    head: Option<BytesMut>,
+    /// What follows it.
     done: Vec<Bytes>,
+    /// What is being written.
     meta: BytesMut,
 }
 
@@ -110,7 +118,11 @@ impl Segments {
             self.meta.put_i32(i32::try_from(bytes).unwrap_or(i32::MAX));
         }
         if bytes > 0 {
-            self.done.push(self.meta.split().freeze());
+            let meta = self.meta.split();
+            match self.head {
+                None => self.head = Some(meta),
+                Some(_) => self.done.push(meta.freeze()),
+            }
             self.done.extend(partition.records);
         }
         match partition.diverging_epoch {
@@ -157,21 +169,20 @@ impl Segments {
         self.meta.put_u8(value as u8);
     }
 
-    fn finish(mut self) -> Option<Vec<Bytes>> {
-        let total = self.done.iter().map(Bytes::len).sum::<usize>() + self.meta.len() - 4;
-        let length = i32::try_from(total).ok()?.to_be_bytes();
-        // The first segment holds the length; it is nobody else's yet.
-        match self.done.first_mut() {
-            None => self.meta[..4].copy_from_slice(&length),
-            Some(first) => {
-                let mut head = BytesMut::from(std::mem::take(first));
-                head[..4].copy_from_slice(&length);
-                *first = head.freeze();
-            }
+    fn finish(self) -> Option<Vec<Bytes>> {
+        let total: usize = self.done.iter().map(Bytes::len).sum();
+        let (mut head, tail) = match self.head {
+            Some(head) => (head, self.meta),
+            None => (self.meta, BytesMut::new()),
+        };
+        let length = i32::try_from(head.len() - 4 + total + tail.len()).ok()?;
+        head[..4].copy_from_slice(&length.to_be_bytes());
+        let mut segments = Vec::with_capacity(self.done.len() + 2);
+        segments.push(head.freeze());
+        segments.extend(self.done);
+        if !tail.is_empty() {
+            segments.push(tail.freeze());
         }
-        if !self.meta.is_empty() {
-            self.done.push(self.meta.freeze());
-        }
-        Some(self.done)
+        Some(segments)
     }
 }

@@ -5,6 +5,9 @@ use kafka_protocol::messages::ApiKey;
 
 use crate::limits::MIN_FRAME_SIZE;
 
+/// Bytes of the length in front of a frame.
+const LENGTH_BYTES: usize = 4;
+
 /// What is wrong with a frame; the connection cannot go on.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FrameError {
@@ -36,66 +39,104 @@ pub enum FrameError {
     },
 }
 
-/// Cuts a stream of bytes into frames. A frame that arrived in one piece is a slice of it; the buffer for
-/// a larger one grows with the bytes that arrive, never by the announced length.
+/// Cuts a stream of bytes into frames. A frame that arrived in one piece is a slice of it. One that goes on
+/// in the next piece is gathered in a buffer of its own, which grows with the bytes that arrive, never by the
+/// announced length; so a frame that is slow to come does not keep the block that its first bytes lie in.
+///
+/// `push` what was read, then call `next` until it says `None`.
 pub struct FrameReader {
-    buffer: BytesMut,
+    /// A frame that began in an earlier piece.
+    partial: BytesMut,
+    /// What is left of the last piece.
+    piece: BytesMut,
     most: usize,
 }
 
 impl FrameReader {
     /// A reader of frames of at most `most` bytes.
     pub fn new(most: usize) -> FrameReader {
-        FrameReader { buffer: BytesMut::new(), most }
+        FrameReader { partial: BytesMut::new(), piece: BytesMut::new(), most }
     }
 
     /// Takes in what was read.
     pub fn push(&mut self, bytes: BytesMut) {
-        if self.buffer.is_empty() {
-            self.buffer = bytes;
+        if self.piece.is_empty() {
+            self.piece = bytes;
         } else {
-            // A part of a shared block is moved out when the frame goes on.
-            self.buffer.extend_from_slice(&bytes);
+            self.piece.extend_from_slice(&bytes);
         }
     }
 
     /// Whether bytes of a frame are here that is not complete.
     pub fn is_partial(&self) -> bool {
-        !self.buffer.is_empty()
+        self.held() > 0
     }
 
     /// Bytes held.
     pub fn held(&self) -> usize {
-        self.buffer.len()
+        self.partial.len() + self.piece.len()
     }
 
     /// The next complete frame, without its length.
+    ///
+    /// # Errors
+    /// The length is out of range. It stays so: the stream has no next frame.
     #[expect(clippy::should_implement_trait, reason = "more bytes may follow a None")]
     pub fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
-        let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
-        let size = i32::from_be_bytes(*length);
-        if size >= 0 && (size as usize) < MIN_FRAME_SIZE || size < 0 && !looks_foreign(&self.buffer) {
-            return Err(FrameError::TooShort { size });
-        }
-        if size as u32 as usize > self.most {
-            return Err(FrameError::TooLarge { size: size as u32, most: self.most, hint: hint(&self.buffer) });
-        }
-        let end = 4 + size as usize;
-        if self.buffer.len() < end {
+        if self.partial.is_empty() {
+            if let Some(end) = self.end_of(&self.piece)?
+                && end <= self.piece.len()
+            {
+                let frame = self.piece.split_to(end);
+                if self.piece.is_empty() {
+                    // Nothing is kept of the block.
+                    self.piece = BytesMut::new();
+                }
+                return Ok(Some(without_length(frame)));
+            }
+            self.gather(usize::MAX);
             return Ok(None);
         }
-        let mut frame = self.buffer.split_to(end).freeze();
-        frame.advance(4);
-        if self.buffer.is_empty() {
-            // Nothing is kept of the block.
-            self.buffer = BytesMut::new();
+        self.gather(LENGTH_BYTES.saturating_sub(self.partial.len()));
+        let Some(end) = self.end_of(&self.partial)? else {
+            return Ok(None);
+        };
+        self.gather(end - self.partial.len());
+        if self.partial.len() < end {
+            return Ok(None);
         }
-        Ok(Some(frame))
+        Ok(Some(without_length(std::mem::take(&mut self.partial))))
+    }
+
+    /// Moves up to `bytes` of the piece to the partial frame.
+    fn gather(&mut self, bytes: usize) {
+        let taken = self.piece.split_to(self.piece.len().min(bytes));
+        if self.piece.is_empty() {
+            self.piece = BytesMut::new();
+        }
+        self.partial.extend_from_slice(&taken);
+    }
+
+    /// Where the frame at the start of `bytes` ends, once its length is there.
+    fn end_of(&self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
+        let Some(length) = bytes.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
+        let size = i32::from_be_bytes(*length);
+        let hint = hint(bytes);
+        match usize::try_from(size) {
+            Ok(bytes) if bytes < MIN_FRAME_SIZE => Err(FrameError::TooShort { size }),
+            Ok(bytes) if bytes <= self.most => Ok(Some(LENGTH_BYTES + bytes)),
+            Err(_) if hint.is_empty() => Err(FrameError::TooShort { size }),
+            _ => Err(FrameError::TooLarge { size: size as u32, most: self.most, hint }),
+        }
     }
 }
 
-fn looks_foreign(bytes: &[u8]) -> bool {
-    !hint(bytes).is_empty()
+fn without_length(frame: BytesMut) -> Bytes {
+    let mut frame = frame.freeze();
+    frame.advance(LENGTH_BYTES);
+    frame
 }
 
 fn hint(bytes: &[u8]) -> &'static str {
@@ -204,6 +245,37 @@ mod tests {
     }
 
     #[test]
+    fn of_a_frame_that_was_cut_only_its_own_bytes_are_copied() {
+        let stream = [framed(b"first frame"), framed(b"second frame")].concat();
+        for cut in 1..15 {
+            let mut reader = FrameReader::new(100);
+            reader.push(BytesMut::from(&stream[..cut]));
+            assert_eq!((reader.next(), reader.held()), (Ok(None), cut));
+            let rest = BytesMut::from(&stream[cut..]);
+            let at = rest.as_ptr() as usize;
+            reader.push(rest);
+            assert_eq!(reader.next().unwrap().unwrap(), &b"first frame"[..]);
+            let second = reader.next().unwrap().unwrap();
+            assert_eq!((&second[..], second.as_ptr() as usize), (&b"second frame"[..], at + 19 - cut));
+            assert!(!reader.is_partial());
+        }
+    }
+
+    #[test]
+    fn memory_grows_with_the_bytes_that_arrive() {
+        let ((), peak) = crate::peak::of(|| {
+            let mut reader = FrameReader::new(100 << 20);
+            reader.push(BytesMut::from(&(100i32 << 20).to_be_bytes()[..]));
+            for _ in 0..100 {
+                assert_eq!(reader.next(), Ok(None));
+                reader.push(BytesMut::from(&[0; 1000][..]));
+            }
+            assert_eq!(reader.held(), 100_004);
+        });
+        assert!(peak < 400_000, "{peak}");
+    }
+
+    #[test]
     fn lengths_out_of_range_are_refused_before_anything_is_allocated() {
         let refused = |bytes: &[u8]| {
             let mut reader = FrameReader::new(1000);
@@ -216,6 +288,7 @@ mod tests {
         assert!(matches!(refused(&[0, 0, 3, 0xe9]), FrameError::TooLarge { size: 1001, most: 1000, hint: "" }));
         assert!(refused(&[0x16, 3, 1, 2, 0]).to_string().contains("TLS"));
         assert!(refused(b"GET / HTTP/1.1").to_string().contains("HTTP"));
+        assert!(refused(b"SSH-2.0").to_string().contains("SSH"));
     }
 
     #[test]

@@ -93,4 +93,6 @@ fn record_bytes_are_not_copied() {
     let records = topics[2].partitions[1].records[0].as_ptr();
     let segments = encode(12, 1, Response { error_code: 0, session_id: 0 }, topics).unwrap();
     assert!(segments.iter().any(|segment| segment.as_ptr() == records));
+    let none = encode(12, 1, Response { error_code: 0, session_id: 0 }, self::topics(false)).unwrap();
+    assert_eq!(none.len(), 1, "without records all is one segment");
 }

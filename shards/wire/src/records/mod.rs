@@ -8,6 +8,8 @@
 mod build;
 mod read;
 mod search;
+#[cfg(test)]
+mod tests;
 mod varint;
 mod walk;
 
