@@ -233,3 +233,15 @@ fn a_group_larger_than_the_connections_is_warned_about_when_it_was_asked_for() {
     assert_eq!(warnings.len(), 1);
     assert!(warnings[0].contains("max_members_per_group") && warnings[0].contains("max_connections"));
 }
+
+#[test]
+fn the_file_in_the_manual_is_taken_whole() {
+    let manual = include_str!("../../docs/operating.md");
+    let toml = manual.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let mut given = gather(&Flags::new(), &[], Some((std::path::Path::new("manual.toml"), toml))).unwrap().given;
+    let host = Host { allowed_cpus: (0..8).collect(), open_files: 20_000 };
+    let (config, warnings) = check(&mut given, &host).unwrap();
+    assert_eq!((config.shards, config.placement), (4, Placement::Cpus(vec![2, 3, 4, 5])));
+    assert_eq!((config.listen.len(), warnings.len()), (2, 0));
+    assert_eq!(config.max_frame_size, 64 << 20);
+}
