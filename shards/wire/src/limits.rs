@@ -12,9 +12,10 @@ pub const MAX_DECOMPRESSED_BYTES: usize = 256 << 20;
 /// Decompressed bytes made at a time, where the format has no blocks.
 pub const DECOMPRESS_CHUNK: usize = 16 << 10;
 
-/// Compressed bytes that may be read for one decompressed byte. No encoder needs more than one block of 4 MiB
-/// (LZ4's largest) for that; what does only costs time.
-pub const DECOMPRESS_INPUT_MAX: usize = (4 << 20) + (64 << 10);
+/// Compressed bytes that may be read until the next decompressed byte. A zstd block of 128 KiB or gzip's
+/// header fields of 64 KiB come before any output; what needs more only costs time, such as gzip members that
+/// hold nothing. (An LZ4 block counts when it yielded nothing.)
+pub const DECOMPRESS_INPUT_MAX: usize = 256 << 10;
 
 /// How far back in its block a snappy copy may refer. Encoders cut their input into fragments of 64 KiB and
 /// never go further.

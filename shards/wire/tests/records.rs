@@ -3,7 +3,9 @@
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::indexmap::IndexMap;
 use kafka_protocol::protocol::StrBytes;
-use kafka_protocol::records::{Compression, Record, RecordBatchEncoder, RecordEncodeOptions, TimestampType};
+use kafka_protocol::records::{
+    Compression, Record, RecordBatchDecoder, RecordBatchEncoder, RecordEncodeOptions, TimestampType,
+};
 use proptest::prelude::*;
 use ringgate_wire::records::*;
 
@@ -196,6 +198,35 @@ proptest! {
         prop_assert_eq!(info.records as usize, records.len());
         prop_assert_eq!(info.max_timestamp_found, newest);
         prop_assert_eq!(records[info.offset_of_max_timestamp as usize].timestamp, newest);
+
+        let open = OpenBatch::open(&bytes.freeze(), MOST).unwrap();
+        for (read, record) in open.records().zip(&records) {
+            let read = read.unwrap();
+            prop_assert_eq!(i64::from(read.offset_delta), record.offset);
+            prop_assert_eq!(read.timestamp, record.timestamp);
+            prop_assert_eq!((read.key, read.value), (record.key.as_deref(), record.value.as_deref()));
+            let headers = record.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_deref()));
+            prop_assert!(read.headers.eq(headers));
+        }
+        prop_assert_eq!(open.records().count(), records.len());
+    }
+
+    #[test]
+    fn the_codec_reads_what_the_builder_writes(records in prop::collection::vec(some_record(), 1..40)) {
+        let mut builder = BatchBuilder::new(1 << 20).producer(9, 2, 5);
+        for record in &records {
+            let headers: Vec<_> = record.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_deref())).collect();
+            builder.push(record.timestamp, record.key.as_deref(), record.value.as_deref(), &headers).unwrap();
+        }
+        let mut bytes = builder.finish(70, 4).unwrap();
+        let read = RecordBatchDecoder::decode(&mut bytes).unwrap().records;
+        prop_assert_eq!(read.len(), records.len());
+        for (nth, (read, record)) in read.iter().zip(&records).enumerate() {
+            prop_assert_eq!((read.offset, read.sequence), (70 + nth as i64, 5 + nth as i32));
+            prop_assert_eq!((read.producer_id, read.producer_epoch, read.partition_leader_epoch), (9, 2, 4));
+            prop_assert_eq!((read.timestamp, &read.key, &read.value), (record.timestamp, &record.key, &record.value));
+            prop_assert_eq!(&read.headers, &record.headers);
+        }
     }
 
     #[test]
@@ -214,12 +245,24 @@ proptest! {
         if !reseal && changed {
             prop_assert!(walked.is_err());
         }
+        // What the walk lets in, a reader reads to its end.
+        let open = OpenBatch::open(&bytes.freeze(), MOST);
+        if let Ok(info) = walked {
+            prop_assert_eq!(open.unwrap().records().filter(|record| record.is_ok()).count(), info.records as usize);
+        } else if let Ok(open) = open {
+            let _ = open.records().count();
+        }
     }
 
     #[test]
     fn no_garbage_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = walk(&bytes);
         let _ = BatchHeader::parse(&bytes);
-        let _ = first_at_or_after(&Bytes::from(bytes), 0);
+        let bytes = Bytes::from(bytes);
+        let _ = first_at_or_after(&bytes, 0);
+        let _ = next_batch(&mut bytes.clone());
+        if let Ok(open) = OpenBatch::open(&bytes, MOST) {
+            let _ = open.records().count();
+        }
     }
 }
