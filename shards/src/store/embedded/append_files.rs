@@ -1,0 +1,189 @@
+//! Appending to a row of files through [`GroupCommit`]: one write and one sync out at a time, as jobs.
+//!
+//! What must stay true: a file is synced before anything is written to its successor. So every file but
+//! the last is whole, and what is missing there is damage and not the trace of a crash.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::files::{File, Files, Open, parent};
+use super::group_commit::GroupCommit;
+use super::limits::UNSYNCED_BYTES;
+
+/// What is appended at once.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    /// Whole frames.
+    pub(crate) bytes: Bytes,
+    /// The file that begins with this chunk, if one does.
+    pub(crate) starts: Option<PathBuf>,
+}
+
+/// The file that is written to.
+#[derive(Clone)]
+pub(crate) struct Last {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) end: u64,
+}
+
+/// See the module's documentation.
+pub(crate) struct AppendFiles {
+    files: Arc<dyn Files>,
+    commit: GroupCommit<Chunk>,
+    last: Last,
+    unsynced: u64,
+    /// What `unsynced` was when the sync began that is out.
+    syncing: u64,
+    failure: Option<String>,
+}
+
+/// Work on the files of one log.
+pub(crate) enum FileJob {
+    /// Writes.
+    Write(WriteJob),
+    /// Syncs.
+    Sync(SyncJob),
+}
+
+pub(crate) struct WriteJob {
+    files: Arc<dyn Files>,
+    last: Last,
+    chunks: Vec<Chunk>,
+}
+
+pub(crate) struct SyncJob {
+    file: Arc<dyn File>,
+}
+
+/// How it went.
+pub(crate) enum FileDone {
+    /// The file that is written to now, and how many bytes went out.
+    Written(io::Result<(Last, u64)>),
+    Synced(io::Result<()>),
+}
+
+impl AppendFiles {
+    /// Goes on behind `last`, all of which is on disk; `end` is that of the last item in it.
+    pub(crate) fn new(files: Arc<dyn Files>, last: Last, end: u64) -> AppendFiles {
+        AppendFiles { files, commit: GroupCommit::new(end), last, unsynced: 0, syncing: 0, failure: None }
+    }
+
+    pub(crate) fn push(&mut self, chunk: Chunk, end: u64) {
+        self.commit.push(chunk, end);
+    }
+
+    pub(crate) fn request_sync(&mut self) {
+        self.commit.request_sync();
+    }
+
+    pub(crate) fn pushed(&self) -> u64 {
+        self.commit.pushed()
+    }
+
+    pub(crate) fn written(&self) -> u64 {
+        self.commit.written()
+    }
+
+    pub(crate) fn synced(&self) -> u64 {
+        self.commit.synced()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Why it is closed.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// The file that was written to last.
+    pub(crate) fn file(&self) -> &Arc<dyn File> {
+        &self.last.file
+    }
+
+    /// Something else failed that this log depends on.
+    pub(crate) fn close(&mut self, why: String) {
+        self.failure.get_or_insert(why);
+    }
+
+    pub(crate) fn poll_job(&mut self) -> Option<FileJob> {
+        if self.failure.is_some() {
+            return None;
+        }
+        if let Some(chunks) = self.commit.start_write() {
+            return Some(FileJob::Write(WriteJob { files: self.files.clone(), last: self.last.clone(), chunks }));
+        }
+        if self.unsynced > UNSYNCED_BYTES {
+            self.commit.request_sync();
+        }
+        if self.commit.start_sync() {
+            self.syncing = self.unsynced;
+            return Some(FileJob::Sync(SyncJob { file: self.last.file.clone() }));
+        }
+        None
+    }
+
+    pub(crate) fn handle_done(&mut self, done: FileDone) {
+        match done {
+            FileDone::Written(result) => {
+                self.commit.handle_written(result.is_ok() && self.failure.is_none());
+                match result {
+                    Ok((last, bytes)) => {
+                        self.last = last;
+                        self.unsynced += bytes;
+                    }
+                    Err(error) => self.close(format!("a write failed: {error}")),
+                }
+            }
+            FileDone::Synced(result) => {
+                self.commit.handle_synced(result.is_ok() && self.failure.is_none());
+                match result {
+                    Ok(()) => self.unsynced -= std::mem::take(&mut self.syncing),
+                    Err(error) => self.close(format!("a sync failed: {error}")),
+                }
+            }
+        }
+    }
+}
+
+impl FileJob {
+    pub(crate) fn run(self) -> FileDone {
+        match self {
+            FileJob::Write(job) => FileDone::Written(job.run()),
+            FileJob::Sync(job) => FileDone::Synced(job.file.sync()),
+        }
+    }
+}
+
+impl WriteJob {
+    fn run(self) -> io::Result<(Last, u64)> {
+        let WriteJob { files, mut last, chunks } = self;
+        let mut written = 0;
+        let mut buffers = Vec::with_capacity(chunks.len());
+        for chunk in chunks {
+            if let Some(path) = chunk.starts {
+                written += flush(&mut last, &mut buffers)?;
+                last.file.sync()?;
+                last = Last { file: files.open(&path, Open::Empty)?, end: 0 };
+                files.sync_dir(parent(&path))?;
+            }
+            buffers.push(chunk.bytes);
+        }
+        written += flush(&mut last, &mut buffers)?;
+        Ok((last, written))
+    }
+}
+
+fn flush(last: &mut Last, buffers: &mut Vec<Bytes>) -> io::Result<u64> {
+    let bytes: u64 = buffers.iter().map(|b| b.len() as u64).sum();
+    if bytes > 0 {
+        last.file.write_at(last.end, buffers)?;
+        last.end += bytes;
+    }
+    buffers.clear();
+    Ok(bytes)
+}

@@ -1,0 +1,160 @@
+//! Work beside the appends: checkpoints, the index files of segments, and the removal of segments before
+//! the log start.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::segment::{self, ENTRY_BYTES, Index, Segment};
+use super::{OffsetOutOfRange, PartitionLog, checkpoint};
+use crate::store::embedded::files::{self, File, Files, Open};
+
+/// Puts a checkpoint in place.
+pub(super) struct Chore {
+    /// May be done once everything before this offset is written.
+    pub(super) after: i64,
+    files: Arc<dyn Files>,
+    dir: PathBuf,
+    /// The file that is appended to: what the checkpoint says of it must be on disk first.
+    pub(super) sync: Option<Arc<dyn File>>,
+    indexes: Vec<IndexWrite>,
+    checkpoint: Bytes,
+    log_start_offset: i64,
+    /// Base offsets of segments that the checkpoint has no more.
+    remove: Vec<i64>,
+}
+
+/// Entries that go into an index file.
+struct IndexWrite {
+    base_offset: i64,
+    position: u64,
+    entries: Bytes,
+}
+
+/// How it went.
+pub(super) struct ChoreDone {
+    pub(super) result: io::Result<()>,
+    pub(super) log_start_offset: i64,
+}
+
+impl Chore {
+    pub(super) fn run(self) -> ChoreDone {
+        ChoreDone { log_start_offset: self.log_start_offset, result: self.carry_out() }
+    }
+
+    fn carry_out(self) -> io::Result<()> {
+        if let Some(file) = &self.sync {
+            file.sync()?;
+        }
+        for index in self.indexes {
+            write_index(
+                &*self.files,
+                &segment::index_path(&self.dir, index.base_offset),
+                index.position,
+                index.entries,
+            )?;
+        }
+        files::replace(&*self.files, &self.dir.join(checkpoint::NAME), self.checkpoint)?;
+        for base_offset in self.remove {
+            for path in [segment::log_path(&self.dir, base_offset), segment::index_path(&self.dir, base_offset)] {
+                match self.files.remove_file(&path) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_index(files: &dyn Files, path: &std::path::Path, position: u64, entries: Bytes) -> io::Result<()> {
+    let file = files.open(path, if position == 0 { Open::Empty } else { Open::Create })?;
+    file.write_at(position, &[entries])?;
+    file.sync()
+}
+
+impl PartitionLog {
+    /// Notes a checkpoint of the log as it is now, to be put in place once all of it is written.
+    pub(super) fn capture_checkpoint(&mut self) {
+        let mut indexes = Vec::new();
+        for segment in &mut self.segments {
+            let base_offset = segment.base_offset;
+            if let Index::Memory { entries, flushed } = &mut segment.index
+                && entries.len() > *flushed
+            {
+                let position = (*flushed * ENTRY_BYTES) as u64;
+                indexes.push(IndexWrite {
+                    base_offset,
+                    position,
+                    entries: segment::encode_entries(&entries[*flushed..]),
+                });
+                *flushed = entries.len();
+            }
+        }
+        self.chores.push_back(Chore {
+            after: self.end_offset,
+            files: self.files.clone(),
+            dir: self.dir.clone(),
+            sync: None,
+            indexes,
+            checkpoint: checkpoint::encode(self.log_start_offset, &self.segments, &self.epochs, &self.producers),
+            log_start_offset: self.log_start_offset,
+            remove: Vec::new(),
+        });
+        self.since_checkpoint = 0;
+        self.checkpointed = (self.end_offset, self.log_start_offset);
+    }
+
+    /// Records before `offset` are gone (Kafka's DeleteRecords); segments wholly before it are removed.
+    /// It is on disk when [`PartitionLog::durable_log_start_offset`] has come that far.
+    pub fn advance_log_start(&mut self, offset: i64) -> Result<(), OffsetOutOfRange> {
+        let (log_start_offset, high_watermark) = (self.log_start_offset, self.high_watermark());
+        if offset > high_watermark {
+            return Err(OffsetOutOfRange { offset, log_start_offset, high_watermark });
+        }
+        if offset <= log_start_offset || self.is_closed() {
+            return Ok(());
+        }
+        self.log_start_offset = offset;
+        self.epochs.forget_before(offset);
+        let gone = self.segments[..self.segments.len() - 1].partition_point(|s| s.end_offset <= offset);
+        let remove = self.segments.drain(..gone).map(|s: Segment| s.base_offset).collect();
+        self.capture_checkpoint();
+        if let Some(chore) = self.chores.back_mut() {
+            chore.remove = remove;
+        }
+        let stale = self.cache.partition_point(|c| c.last_offset < offset);
+        let bytes = self.cache.range(..stale).map(|c| c.batch.len()).sum();
+        self.trim_cache(bytes);
+        Ok(())
+    }
+
+    /// Removes closed segments whose newest record is older than `retention_ms`, and the oldest ones while
+    /// all together have more than `retention_bytes`; -1 means no bound. Says how many went.
+    pub fn apply_retention(&mut self, now_ms: i64, retention_ms: i64, retention_bytes: i64) -> usize {
+        let mut excess = match u64::try_from(retention_bytes) {
+            Ok(most) => self.size().saturating_sub(most),
+            Err(_) => 0,
+        };
+        let mut gone = 0;
+        for segment in &self.segments[..self.segments.len() - 1] {
+            let over = excess >= segment.size && excess > 0;
+            let old = retention_ms >= 0 && segment.max_timestamp < now_ms.saturating_sub(retention_ms);
+            if segment.written < segment.size || !(over || old) {
+                break;
+            }
+            excess = excess.saturating_sub(segment.size);
+            gone += 1;
+        }
+        if gone > 0 {
+            let start = self.segments[gone].base_offset;
+            // The segment is written, so its end is not behind the high watermark.
+            if self.advance_log_start(start).is_err() {
+                return 0;
+            }
+        }
+        gone
+    }
+}

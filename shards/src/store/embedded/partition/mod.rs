@@ -1,0 +1,477 @@
+//! The log of one partition: segments of frames, each with one Kafka batch as received except for base
+//! offset, leader epoch and, where wrong or LogAppendTime, timestamps with a new CRC.
+//!
+//! A value without I/O: `append` and `read` run at once on the shard, file work is given out by
+//! `poll_job`, done anywhere by [`Job::run`] and taken back by `handle_done`. What must stay true: offsets
+//! are dense; `log start <= durable end <= high watermark <= end`; nothing behind the high watermark (the
+//! end of what is written) is ever read; a failed write, sync or checkpoint closes the log until it is
+//! opened again.
+
+mod checkpoint;
+mod chores;
+mod epochs;
+mod lookup;
+mod producers;
+mod read;
+mod recovery;
+mod segment;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use ringgate_group::ErrorCode;
+use ringgate_wire::records::{self, BatchInfo};
+
+use super::append_files::{AppendFiles, Chunk, FileDone, FileJob};
+use super::files::Files;
+use super::frame;
+use super::limits::{CHECKPOINT_BYTES, PRODUCER_EXPIRATION_MS, PRODUCERS_PER_PARTITION};
+use crate::log_driver::JobLog;
+use chores::{Chore, ChoreDone};
+use epochs::Epochs;
+use producers::Producers;
+use segment::{Index, Segment};
+
+pub(crate) use checkpoint::NAME as CHECKPOINT;
+pub use lookup::{Found, Lookup, LookupJob};
+pub use read::{Read, ReadJob};
+pub use recovery::Recovered;
+
+/// The version of a batch's frame.
+const BATCH_VERSION: u8 = 1;
+
+/// Settings of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionConfig {
+    /// `segment.bytes`: a segment is closed before it grows past this.
+    pub segment_bytes: u64,
+    /// Idempotent producers that are remembered.
+    pub producers: usize,
+    /// Idle ones are forgotten after this many milliseconds.
+    pub producer_expiration_ms: i64,
+    /// Bytes appended between two checkpoints.
+    pub checkpoint_bytes: u64,
+}
+
+impl PartitionConfig {
+    /// The defaults, with this `segment.bytes`.
+    pub fn with_segment_bytes(segment_bytes: u64) -> PartitionConfig {
+        PartitionConfig {
+            segment_bytes,
+            producers: PRODUCERS_PER_PARTITION,
+            producer_expiration_ms: PRODUCER_EXPIRATION_MS,
+            checkpoint_bytes: CHECKPOINT_BYTES,
+        }
+    }
+}
+
+/// Where a batch went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Append {
+    /// The offset of its first record.
+    pub base_offset: i64,
+    /// The offset of its last record.
+    pub last_offset: i64,
+    /// The broker's stamp in ms under LogAppendTime, otherwise -1.
+    pub log_append_time_ms: i64,
+    /// The batch was there already: these are the offsets of the first time, which may not be written yet.
+    pub duplicate: bool,
+}
+
+/// Why a batch was not appended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// `OUT_OF_ORDER_SEQUENCE_NUMBER(45)`.
+    #[error("producer {producer_id} sent sequence {got}, expected is {expected}")]
+    OutOfOrderSequence {
+        /// Whose batch.
+        producer_id: i64,
+        /// Its first sequence.
+        got: i32,
+        /// What would have followed.
+        expected: i32,
+    },
+    /// `INVALID_PRODUCER_EPOCH(47)`.
+    #[error("producer {producer_id} sent epoch {got}, its current one is {current}")]
+    InvalidProducerEpoch {
+        /// Whose batch.
+        producer_id: i64,
+        /// Its epoch.
+        got: i16,
+        /// The newest epoch seen.
+        current: i16,
+    },
+    /// `KAFKA_STORAGE_ERROR(56)`.
+    #[error("the partition's log is closed until a restart: {0}")]
+    Closed(String),
+}
+
+impl AppendError {
+    /// Kafka's code for it.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            AppendError::OutOfOrderSequence { .. } => ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
+            AppendError::InvalidProducerEpoch { .. } => ErrorCode::INVALID_PRODUCER_EPOCH,
+            AppendError::Closed(_) => ErrorCode::KAFKA_STORAGE_ERROR,
+        }
+    }
+}
+
+/// An offset that is not between log start and high watermark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("offset {offset} is not from {log_start_offset} to {high_watermark}")]
+pub struct OffsetOutOfRange {
+    /// What was asked for.
+    pub offset: i64,
+    /// The least that is allowed.
+    pub log_start_offset: i64,
+    /// The most.
+    pub high_watermark: i64,
+}
+
+/// An append that is not written yet.
+struct Unwritten {
+    end_offset: i64,
+    segment: i64,
+    /// What the segment has when this is written.
+    size: u64,
+    max_timestamp: i64,
+}
+
+/// A batch in memory.
+struct Cached {
+    base_offset: i64,
+    last_offset: i64,
+    batch: Bytes,
+}
+
+/// See the module's documentation.
+pub struct PartitionLog {
+    files: Arc<dyn Files>,
+    dir: PathBuf,
+    config: PartitionConfig,
+    leader_epoch: i32,
+    log_start_offset: i64,
+    /// The log start offset that a start would find.
+    durable_log_start_offset: i64,
+    /// The first offset that has not been given out.
+    end_offset: i64,
+    /// Never empty; the last one is appended to.
+    segments: Vec<Segment>,
+    epochs: Epochs,
+    producers: Producers,
+    appended: AppendFiles,
+    unwritten: VecDeque<Unwritten>,
+    /// The newest batches without a gap up to the end.
+    cache: VecDeque<Cached>,
+    cached_bytes: usize,
+    chores: VecDeque<Chore>,
+    chore_out: bool,
+    since_checkpoint: u64,
+    checkpointed: (i64, i64),
+}
+
+/// Blocking work on the partition's files.
+pub struct Job(JobKind);
+
+enum JobKind {
+    File(FileJob),
+    Chore(Chore),
+}
+
+/// How a [`Job`] went.
+pub struct JobDone(DoneKind);
+
+enum DoneKind {
+    File(FileDone),
+    Chore(ChoreDone),
+}
+
+impl Job {
+    /// Does it. May block for long.
+    pub fn run(self) -> JobDone {
+        JobDone(match self.0 {
+            JobKind::File(job) => DoneKind::File(job.run()),
+            JobKind::Chore(chore) => DoneKind::Chore(chore.run()),
+        })
+    }
+}
+
+impl PartitionLog {
+    /// The first offset that is still there.
+    pub fn log_start_offset(&self) -> i64 {
+        self.log_start_offset
+    }
+
+    /// The log start offset that is on disk: a start would find it.
+    pub fn durable_log_start_offset(&self) -> i64 {
+        self.durable_log_start_offset
+    }
+
+    /// The end of what is written, which is the end of what can be read.
+    pub fn high_watermark(&self) -> i64 {
+        self.appended.written() as i64
+    }
+
+    /// The end of what is on disk.
+    pub fn durable_end(&self) -> i64 {
+        self.appended.synced() as i64
+    }
+
+    /// The offset that the next record gets.
+    pub fn end_offset(&self) -> i64 {
+        self.end_offset
+    }
+
+    /// Whether something was written that is not synced.
+    pub fn is_dirty(&self) -> bool {
+        self.appended.synced() < self.appended.pushed()
+    }
+
+    /// Whether a write or sync has failed: nothing is appended any more.
+    pub fn is_closed(&self) -> bool {
+        self.appended.is_closed()
+    }
+
+    /// Bytes in all segments.
+    pub fn size(&self) -> u64 {
+        self.segments.iter().map(|s| s.size).sum()
+    }
+
+    /// Appends one batch that was found to be right. `stamp`: it gets the broker's time (LogAppendTime).
+    /// The batch is copied. `poll_job` then has work.
+    pub fn append(
+        &mut self,
+        now_ms: i64,
+        records: &[u8],
+        info: &BatchInfo,
+        stamp: bool,
+    ) -> Result<Append, AppendError> {
+        if let Some(why) = self.appended.failure() {
+            return Err(AppendError::Closed(why.to_string()));
+        }
+        let header = &info.header;
+        if header.producer_id >= 0
+            && let Some(known) = self.producers.check(header, now_ms)?
+        {
+            return Ok(Append {
+                base_offset: known.base_offset,
+                last_offset: known.last_offset,
+                log_append_time_ms: known.log_append_time_ms,
+                duplicate: true,
+            });
+        }
+        let base_offset = self.end_offset;
+        let last_offset = base_offset + i64::from(header.last_offset_delta);
+        let mut buffer = frame::begin(frame::KIND_BATCH, BATCH_VERSION, records.len());
+        buffer.put_slice(records);
+        let batch = &mut buffer[frame::HEADER_BYTES..];
+        records::set_place(batch, base_offset, self.leader_epoch);
+        let max_timestamp = if stamp { now_ms } else { info.max_timestamp_found };
+        if stamp {
+            records::set_log_append_time(batch, now_ms);
+        } else if max_timestamp != header.max_timestamp {
+            // Some clients leave it unset; look-ups by time rely on it.
+            records::set_max_timestamp(batch, max_timestamp);
+        }
+        let bytes = frame::seal(buffer);
+
+        let starts = self.roll_for(bytes.len() as u64, last_offset);
+        self.epochs.begin(self.leader_epoch, base_offset);
+        let log_append_time_ms = if stamp { now_ms } else { -1 };
+        if header.producer_id >= 0 {
+            self.producers.record(header, base_offset, log_append_time_ms, now_ms);
+        }
+        self.end_offset = last_offset + 1;
+        let segment = self.segments.last_mut().expect("a log has a segment");
+        segment.add(base_offset, last_offset, bytes.len() as u64, max_timestamp);
+        self.unwritten.push_back(Unwritten {
+            end_offset: self.end_offset,
+            segment: segment.base_offset,
+            size: segment.size,
+            max_timestamp: segment.max_timestamp,
+        });
+        let batch = bytes.slice(frame::HEADER_BYTES..);
+        self.cached_bytes += batch.len();
+        self.cache.push_back(Cached { base_offset, last_offset, batch });
+        self.since_checkpoint += bytes.len() as u64;
+        self.appended.push(Chunk { bytes, starts }, self.end_offset as u64);
+        if self.since_checkpoint >= self.config.checkpoint_bytes {
+            self.capture_checkpoint();
+        }
+        Ok(Append { base_offset, last_offset, log_append_time_ms, duplicate: false })
+    }
+
+    /// Begins another segment when the last one has no room; its path then.
+    fn roll_for(&mut self, bytes: u64, last_offset: i64) -> Option<PathBuf> {
+        let last = self.segments.last().expect("a log has a segment");
+        let fits =
+            last.size + bytes <= self.config.segment_bytes && last_offset - last.base_offset <= i64::from(i32::MAX);
+        if fits || last.size == 0 {
+            return None;
+        }
+        self.segments.push(Segment::new(self.end_offset));
+        // What it says holds once the segment's first frame is written: its file exists and those before
+        // it are synced.
+        self.capture_checkpoint();
+        if let Some(chore) = self.chores.back_mut() {
+            chore.after = self.end_offset + 1;
+        }
+        Some(segment::log_path(&self.dir, self.end_offset))
+    }
+
+    /// Asks for everything appended so far to be synced.
+    pub fn request_sync(&mut self) {
+        self.appended.request_sync();
+    }
+
+    /// Asks for a checkpoint, so that the next start reads nothing twice. Meant for an orderly stop.
+    pub fn request_checkpoint(&mut self) {
+        if self.checkpointed != (self.end_offset, self.log_start_offset) && !self.is_closed() {
+            self.capture_checkpoint();
+        }
+    }
+
+    /// The next piece of work that may be done now. At most one write, one sync and one checkpoint are out
+    /// at a time.
+    pub fn poll_job(&mut self) -> Option<Job> {
+        if let Some(job) = self.appended.poll_job() {
+            return Some(Job(JobKind::File(job)));
+        }
+        let due = self.chores.front().is_some_and(|c| c.after <= self.high_watermark());
+        if self.chore_out || !due || self.is_closed() {
+            return None;
+        }
+        let mut chore = self.chores.pop_front()?;
+        chore.sync = Some(self.appended.file().clone());
+        self.chore_out = true;
+        Some(Job(JobKind::Chore(chore)))
+    }
+
+    /// Takes in how a job went.
+    pub fn handle_done(&mut self, done: JobDone) {
+        match done.0 {
+            DoneKind::File(done) => {
+                self.appended.handle_done(done);
+                self.settle_written();
+            }
+            DoneKind::Chore(done) => {
+                self.chore_out = false;
+                match done.result {
+                    Ok(()) => self.durable_log_start_offset = self.durable_log_start_offset.max(done.log_start_offset),
+                    Err(error) => self.appended.close(format!("a checkpoint failed: {error}")),
+                }
+                if self.chores.is_empty() && !self.is_closed() {
+                    self.drop_flushed_indexes();
+                }
+            }
+        }
+        if self.is_closed() {
+            self.chores.clear();
+        }
+    }
+
+    fn settle_written(&mut self) {
+        let high_watermark = self.high_watermark();
+        while let Some(first) = self.unwritten.front().filter(|u| u.end_offset <= high_watermark) {
+            let nth = self.segments.partition_point(|s| s.base_offset < first.segment);
+            if let Some(segment) = self.segments.get_mut(nth).filter(|s| s.base_offset == first.segment) {
+                segment.written = first.size;
+                segment.written_max_timestamp = first.max_timestamp;
+            }
+            self.unwritten.pop_front();
+        }
+    }
+
+    /// Closed segments are looked up in their files.
+    fn drop_flushed_indexes(&mut self) {
+        let closed = self.segments.len() - 1;
+        for segment in &mut self.segments[..closed] {
+            if let Index::Memory { entries, flushed } = &segment.index
+                && entries.len() == *flushed
+            {
+                segment.index = Index::File(entries.len() as u32);
+            }
+        }
+    }
+
+    /// Bytes of batches kept in memory.
+    pub fn cached_bytes(&self) -> usize {
+        self.cached_bytes
+    }
+
+    /// Lets go of the oldest cached batches, at least `bytes` of them if there are as many; says how many
+    /// bytes that was.
+    pub fn trim_cache(&mut self, bytes: usize) -> usize {
+        let mut freed = 0;
+        while freed < bytes {
+            let Some(cached) = self.cache.pop_front() else { break };
+            freed += cached.batch.len();
+        }
+        self.cached_bytes -= freed;
+        freed
+    }
+
+    /// Bytes of the batches that begin from `from` on and before `to`: what a reader who has waited at
+    /// `from` can read now. More than there are when that is not known, so that the reader looks.
+    pub fn bytes_between(&self, from: i64, to: i64) -> usize {
+        let begin = self.cache.front().map_or(self.end_offset, |c| c.base_offset);
+        if from < begin && from < to {
+            return usize::MAX;
+        }
+        let first = self.cache.partition_point(|c| c.base_offset < from);
+        self.cache.range(first..).take_while(|c| c.base_offset < to).map(|c| c.batch.len()).sum()
+    }
+
+    /// Where the records of the largest epoch up to `leader_epoch` end (Kafka's OffsetForLeaderEpoch):
+    /// (that epoch, end offset), or `None` when `leader_epoch` is above all.
+    pub fn offset_for_leader_epoch(&self, leader_epoch: i32) -> Option<(i32, i64)> {
+        self.epochs.end_of(leader_epoch, self.high_watermark())
+    }
+
+    /// (epoch, end offset) from where on this log differs from that of a client whose last record is of
+    /// `last_fetched_epoch` and before `fetch_offset` (KIP-595); `None` when it does not.
+    pub fn divergence(&self, last_fetched_epoch: i32, fetch_offset: i64) -> Option<(i32, i64)> {
+        let high_watermark = self.high_watermark();
+        let (epoch, end) = match self.epochs.end_of(last_fetched_epoch, high_watermark) {
+            Some(end) => end,
+            None => (self.epochs.latest(), high_watermark),
+        };
+        (epoch < last_fetched_epoch || end < fetch_offset).then_some((epoch, end))
+    }
+}
+
+impl JobLog for PartitionLog {
+    type Job = Job;
+    type Done = JobDone;
+
+    fn poll_job(&mut self) -> Option<Job> {
+        PartitionLog::poll_job(self)
+    }
+
+    fn run(job: Job) -> JobDone {
+        job.run()
+    }
+
+    fn handle_done(&mut self, done: JobDone) {
+        PartitionLog::handle_done(self, done);
+    }
+
+    fn request_sync(&mut self) {
+        PartitionLog::request_sync(self);
+    }
+
+    fn written(&self) -> u64 {
+        self.appended.written()
+    }
+
+    fn durable(&self) -> u64 {
+        self.appended.synced()
+    }
+
+    fn is_closed(&self) -> bool {
+        PartitionLog::is_closed(self)
+    }
+}
