@@ -77,13 +77,24 @@ pub struct Gateway {
     options: Options,
     home: tempfile::TempDir,
     ip: Ipv4Addr,
-    written: Arc<Mutex<Vec<u8>>>,
+    written: Written,
     _lease: TcpListener,
+}
+
+/// What the processes of one gateway wrote, standard output and standard error mixed.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("output")).into_owned()
+    }
 }
 
 struct Process {
     child: Child,
     readers: Vec<JoinHandle<()>>,
+    written: Written,
 }
 
 impl Gateway {
@@ -91,17 +102,33 @@ impl Gateway {
     pub fn start(options: Options) -> Gateway {
         let (ip, lease) = lease_address();
         let home = tempfile::tempdir().expect("temporary directory");
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let mut process = spawn(&options, ip, home.path(), &written);
-        let ready = process.wait_until_ready(home.path(), &written);
+        let written = Written::default();
+        let mut process = spawn(&options, ip, &data(home.path()), &ready_file(home.path()), &written);
+        let ready = process.wait_until_ready(&ready_file(home.path()));
         Gateway { process: Some(process), ready, options, home, ip, written, _lease: lease }
+    }
+
+    /// Starts another gateway on this one's data, at an address of its own. It must end; returns how, and
+    /// what it wrote.
+    pub fn start_beside_on_the_same_data(&self) -> (ExitStatus, String) {
+        let (ip, _lease) = lease_address();
+        let elsewhere = tempfile::tempdir().expect("temporary directory");
+        start_in_vain(&self.options, ip, &data(self.home.path()), &ready_file(elsewhere.path()))
+    }
+
+    /// Starts another gateway at this one's address, on data of its own. It must end; returns how, and
+    /// what it wrote.
+    pub fn start_beside_at_the_same_address(&self) -> (ExitStatus, String) {
+        let elsewhere = tempfile::tempdir().expect("temporary directory");
+        start_in_vain(&self.options, self.ip, &data(elsewhere.path()), &ready_file(elsewhere.path()))
     }
 
     /// Starts a gateway again on the same data and the same ports. The one before must have ended.
     pub fn restart(&mut self, options: Options) {
         assert!(self.process.is_none(), "the gateway still runs");
-        let mut process = spawn(&options, self.ip, self.home.path(), &self.written);
-        self.ready = process.wait_until_ready(self.home.path(), &self.written);
+        let home = self.home.path();
+        let mut process = spawn(&options, self.ip, &data(home), &ready_file(home), &self.written);
+        self.ready = process.wait_until_ready(&ready_file(home));
         self.options = options;
         self.process = Some(process);
     }
@@ -110,7 +137,7 @@ impl Gateway {
     pub fn kill9(&mut self) {
         let mut process = self.process.take().expect("the gateway runs");
         process.child.kill().expect("kill");
-        process.end(&self.written);
+        process.end();
     }
 
     /// Asks the process to stop and returns how it ended.
@@ -118,7 +145,7 @@ impl Gateway {
         let mut process = self.process.take().expect("the gateway runs");
         let pid = Pid::from_child(&process.child);
         rustix::process::kill_process(pid, Signal::TERM).expect("SIGTERM");
-        process.end(&self.written)
+        process.end()
     }
 
     /// Whether the process is still there. A test that sent it something hostile asks.
@@ -155,7 +182,7 @@ impl Gateway {
 
     /// All that the gateway wrote until now, standard output and standard error mixed.
     pub fn written(&self) -> String {
-        String::from_utf8_lossy(&self.written.lock().expect("output")).into_owned()
+        self.written.text()
     }
 }
 
@@ -175,11 +202,10 @@ impl Drop for Gateway {
 }
 
 impl Process {
-    fn wait_until_ready(&mut self, home: &Path, written: &Mutex<Vec<u8>>) -> Ready {
-        let path = ready_file(home);
+    fn wait_until_ready(&mut self, path: &Path) -> Ready {
         let deadline = Instant::now() + LIVENESS;
         loop {
-            if let Ok(text) = std::fs::read(&path) {
+            if let Ok(text) = std::fs::read(path) {
                 let ready = parse_ready(&text);
                 assert_eq!(ready.pid, self.child.id(), "the ready file is this process's own");
                 return ready;
@@ -187,16 +213,15 @@ impl Process {
             let ended = self.child.try_wait().expect("wait");
             if ended.is_some() || Instant::now() > deadline {
                 let _ = self.child.kill();
-                let status = self.end(written);
-                let said = String::from_utf8_lossy(&written.lock().expect("output")).into_owned();
-                panic!("the gateway does not serve ({status}), it wrote:\n{said}");
+                let status = self.end();
+                panic!("the gateway does not serve ({status}), it wrote:\n{}", self.written.text());
             }
             std::thread::sleep(LOOK_AGAIN);
         }
     }
 
     /// Waits for the end of the process; it is killed, and the test fails, when that does not come.
-    fn end(&mut self, written: &Mutex<Vec<u8>>) -> ExitStatus {
+    fn end(&mut self) -> ExitStatus {
         let deadline = Instant::now() + LIVENESS;
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("wait") {
@@ -204,8 +229,8 @@ impl Process {
             }
             if Instant::now() > deadline {
                 let _ = self.child.kill();
-                let said = String::from_utf8_lossy(&written.lock().expect("output")).into_owned();
-                panic!("hung: the gateway does not end, it wrote:\n{said}");
+                let _ = self.child.wait();
+                panic!("hung: the gateway does not end, it wrote:\n{}", self.written.text());
             }
             std::thread::sleep(LOOK_AGAIN);
         };
@@ -216,9 +241,16 @@ impl Process {
     }
 }
 
-fn spawn(options: &Options, ip: Ipv4Addr, home: &Path, written: &Arc<Mutex<Vec<u8>>>) -> Process {
+fn start_in_vain(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path) -> (ExitStatus, String) {
+    let mut process = spawn(options, ip, data, ready_file, &Written::default());
+    let status = process.end();
+    assert!(!ready_file.exists(), "a gateway that does not start says that it is ready");
+    (status, process.written.text())
+}
+
+fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, written: &Written) -> Process {
     // A file left by an earlier process would pass for this one's.
-    let _ = std::fs::remove_file(ready_file(home));
+    let _ = std::fs::remove_file(ready_file);
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringgate"));
     command
         .arg("serve")
@@ -229,8 +261,8 @@ fn spawn(options: &Options, ip: Ipv4Addr, home: &Path, written: &Arc<Mutex<Vec<u
             Advertise::Shards => "--advertise=shards",
             Advertise::Gateway => "--advertise=gateway",
         })
-        .arg(format!("--data={}", home.join("data").display()))
-        .arg(format!("--ready-file={}", ready_file(home).display()))
+        .arg(format!("--data={}", data.display()))
+        .arg(format!("--ready-file={}", ready_file.display()))
         .args(&options.flags)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -244,15 +276,15 @@ fn spawn(options: &Options, ip: Ipv4Addr, home: &Path, written: &Arc<Mutex<Vec<u
     let mut child = command.spawn().expect("start the gateway");
     let stdout = child.stdout.take().expect("piped");
     let stderr = child.stderr.take().expect("piped");
-    let readers = vec![collect(stdout, Arc::clone(written)), collect(stderr, Arc::clone(written))];
-    Process { child, readers }
+    let readers = vec![collect(stdout, written.clone()), collect(stderr, written.clone())];
+    Process { child, readers, written: written.clone() }
 }
 
-fn collect(mut pipe: impl Read + Send + 'static, written: Arc<Mutex<Vec<u8>>>) -> JoinHandle<()> {
+fn collect(mut pipe: impl Read + Send + 'static, written: Written) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut buffer = [0; 8192];
         while let Ok(length @ 1..) = pipe.read(&mut buffer) {
-            written.lock().expect("output").extend_from_slice(&buffer[..length]);
+            written.0.lock().expect("output").extend_from_slice(&buffer[..length]);
         }
     })
 }
@@ -270,6 +302,10 @@ fn lease_address() -> (Ipv4Addr, TcpListener) {
         }
     }
     panic!("no free loopback address");
+}
+
+fn data(home: &Path) -> PathBuf {
+    home.join("data")
 }
 
 fn ready_file(home: &Path) -> PathBuf {

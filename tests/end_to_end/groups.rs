@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::join_all;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::common::gateway::{Advertise, Gateway, Options};
@@ -37,25 +38,27 @@ fn all_of(topic: &str, partitions: i32) -> BTreeSet<Partition> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_consumers_share_a_topic_and_the_survivor_takes_over_from_the_killed() {
-    for advertise in [Advertise::Shards, Advertise::Gateway] {
-        let gateway = Gateway::start(Options::new(2).advertise(advertise));
-        create_topic(&gateway, "work", 4).await;
-        let survivor = Member::join(&gateway, "workers", &["work"], &[]);
-        survivor.until_assigned(4).await;
-        let victim = MemberProcess::join(&gateway, "workers", "work");
-        victim.until_assigned(2).await;
-        survivor.until_assigned(2).await;
+    join_all([Advertise::Shards, Advertise::Gateway].map(takes_over)).await;
+}
 
-        victim.kill9();
-        survivor.until_assigned(4).await;
-        assert_eq!(survivor.assignment(), all_of("work", 4));
-        produce_numbers(&gateway, "work", 4, 0..40).await;
-        eventually("the survivor sees every record", || {
-            numbers(&survivor).into_iter().collect::<BTreeSet<_>>() == (0..40).collect()
-        })
-        .await;
-        survivor.close().await;
-    }
+async fn takes_over(advertise: Advertise) {
+    let gateway = Gateway::start(Options::new(2).advertise(advertise));
+    create_topic(&gateway, "work", 4).await;
+    let survivor = Member::join(&gateway, "workers", &["work"], &[]);
+    survivor.until_assigned(4).await;
+    let victim = MemberProcess::join(&gateway, "workers", "work");
+    victim.until_assigned(2).await;
+    survivor.until_assigned(2).await;
+
+    victim.kill9();
+    survivor.until_assigned(4).await;
+    assert_eq!(survivor.assignment(), all_of("work", 4));
+    produce_numbers(&gateway, "work", 4, 0..40).await;
+    eventually("the survivor sees every record", || {
+        numbers(&survivor).into_iter().collect::<BTreeSet<_>>() == (0..40).collect()
+    })
+    .await;
+    survivor.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -125,33 +128,35 @@ async fn a_cooperative_member_keeps_what_it_keeps_through_a_rebalance() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_static_member_restarts_without_a_rebalance() {
-    for advertise in [Advertise::Shards, Advertise::Gateway] {
-        let gateway = Gateway::start(Options::new(2).advertise(advertise));
-        create_topic(&gateway, "work", 4).await;
-        let instance =
-            |id| [("group.instance.id", id), ("session.timeout.ms", "120000"), ("max.poll.interval.ms", "120000")];
-        let stays = Member::join(&gateway, "workers", &["work"], &instance("stays"));
-        let restarts = Member::join(&gateway, "workers", &["work"], &instance("restarts"));
-        stays.until_assigned(2).await;
-        restarts.until_assigned(2).await;
-        let before = restarts.assignment();
-        let undisturbed = stays.changes();
+    join_all([Advertise::Shards, Advertise::Gateway].map(static_restart)).await;
+}
 
-        restarts.close().await;
-        let restarted = Member::join(&gateway, "workers", &["work"], &instance("restarts"));
-        restarted.until_assigned(2).await;
-        assert_eq!(restarted.assignment(), before, "the same instance gets the same partitions");
+async fn static_restart(advertise: Advertise) {
+    let gateway = Gateway::start(Options::new(2).advertise(advertise));
+    create_topic(&gateway, "work", 4).await;
+    let instance =
+        |id| [("group.instance.id", id), ("session.timeout.ms", "120000"), ("max.poll.interval.ms", "120000")];
+    let stays = Member::join(&gateway, "workers", &["work"], &instance("stays"));
+    let restarts = Member::join(&gateway, "workers", &["work"], &instance("restarts"));
+    stays.until_assigned(2).await;
+    restarts.until_assigned(2).await;
+    let before = restarts.assignment();
+    let undisturbed = stays.changes();
 
-        // Both serve on: the group is stable, and the member that stayed was told nothing.
-        produce_numbers(&gateway, "work", 4, 0..40).await;
-        stays.until_seen(20).await;
-        restarted.until_seen(20).await;
-        stays.commit().await.expect("the generation of the member that stayed is still good");
-        restarted.commit().await.expect("commit");
-        assert_eq!(stays.changes(), undisturbed);
-        stays.close().await;
-        restarted.close().await;
-    }
+    restarts.close().await;
+    let restarted = Member::join(&gateway, "workers", &["work"], &instance("restarts"));
+    restarted.until_assigned(2).await;
+    assert_eq!(restarted.assignment(), before, "the same instance gets the same partitions");
+
+    // Both serve on: the group is stable, and the member that stayed was told nothing.
+    produce_numbers(&gateway, "work", 4, 0..40).await;
+    stays.until_seen(20).await;
+    restarted.until_seen(20).await;
+    stays.commit().await.expect("the generation of the member that stayed is still good");
+    restarted.commit().await.expect("commit");
+    assert_eq!(stays.changes(), undisturbed);
+    stays.close().await;
+    restarted.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::join_all;
 use krafka::consumer::{AutoOffsetReset, Consumer, ConsumerRebalanceListener, TopicPartition};
 use krafka::producer::{Acks, RecordMetadata};
 use krafka::{Compression, ConsumerRecord, Kafka, Record};
@@ -132,41 +133,43 @@ async fn every_acks_and_compression_round_trips_with_krafka() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_krafka_group_commits_and_resumes_where_it_committed() {
-    for advertise in [Advertise::Shards, Advertise::Gateway] {
-        let gateway = Gateway::start(Options::new(2).advertise(advertise));
-        create_topic(&gateway, "ledger", 2).await;
-        let kafka = connect(&gateway).await;
-        let producer = kafka.producer().build().await.expect("producer");
-        for n in 0..20 {
-            let record = Record::new("ledger", format!("{n}")).partition(n % 2);
-            acknowledged(producer.send(record)).await;
-        }
+    join_all([Advertise::Shards, Advertise::Gateway].map(commits_and_resumes)).await;
+}
 
-        let first = group_consumer(&kafka, "ledger-group", Rebalances::default()).await;
-        let mut seen = BTreeSet::new();
-        within("the first half", async {
-            while seen.len() < 10 {
-                for record in first.poll(Duration::from_millis(200)).await.expect("poll") {
-                    seen.insert(record.value_str().expect("text").to_owned());
-                }
-            }
-        })
-        .await;
-        within("commit", first.commit()).await.expect("commit");
-        within("close", first.close()).await.expect("close");
-
-        let second = group_consumer(&kafka, "ledger-group", Rebalances::default()).await;
-        within("the rest", async {
-            while seen.len() < 20 {
-                for record in second.poll(Duration::from_millis(200)).await.expect("poll") {
-                    let new = seen.insert(record.value_str().expect("text").to_owned());
-                    assert!(new, "a committed record came again");
-                }
-            }
-        })
-        .await;
-        within("close", second.close()).await.expect("close");
+async fn commits_and_resumes(advertise: Advertise) {
+    let gateway = Gateway::start(Options::new(2).advertise(advertise));
+    create_topic(&gateway, "ledger", 2).await;
+    let kafka = connect(&gateway).await;
+    let producer = kafka.producer().build().await.expect("producer");
+    for n in 0..20 {
+        let record = Record::new("ledger", format!("{n}")).partition(n % 2);
+        acknowledged(producer.send(record)).await;
     }
+
+    let first = group_consumer(&kafka, "ledger-group", Rebalances::default()).await;
+    let mut seen = BTreeSet::new();
+    within("the first half", async {
+        while seen.len() < 10 {
+            for record in first.poll(Duration::from_millis(200)).await.expect("poll") {
+                seen.insert(record.value_str().expect("text").to_owned());
+            }
+        }
+    })
+    .await;
+    within("commit", first.commit()).await.expect("commit");
+    within("close", first.close()).await.expect("close");
+
+    let second = group_consumer(&kafka, "ledger-group", Rebalances::default()).await;
+    within("the rest", async {
+        while seen.len() < 20 {
+            for record in second.poll(Duration::from_millis(200)).await.expect("poll") {
+                let new = seen.insert(record.value_str().expect("text").to_owned());
+                assert!(new, "a committed record came again");
+            }
+        }
+    })
+    .await;
+    within("close", second.close()).await.expect("close");
 }
 
 /// A member of `group` on topic `ledger`: two or three records a poll, commits by hand.

@@ -9,6 +9,7 @@ mod common;
 
 mod connections;
 mod day;
+mod fetching;
 mod groups;
 mod idempotence;
 mod krafka_client;
@@ -17,4 +18,5 @@ mod offsets;
 mod produce_consume;
 mod restarts;
 mod routing;
+mod starts;
 mod topics;

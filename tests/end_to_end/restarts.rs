@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::join_all;
 use krafka::Record;
 use krafka::producer::Acks;
 
@@ -18,66 +19,68 @@ use crate::routing::heartbeat;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_resumes_exactly_after_a_kill_with_another_number_of_shards() {
-    for (before, after) in [(1, 3), (3, 2)] {
-        let mut gateway = Gateway::start(Options::new(before));
-        create_topic(&gateway, "work", 4).await;
-        produce_numbers(&gateway, "work", 4, 0..40).await;
-        let first = Member::join(&gateway, "workers", &["work"], &[]);
-        first.until_seen(40).await;
-        first.commit().await.expect("commit");
-        // Read by the first member, but committed by nobody.
-        produce_numbers(&gateway, "work", 4, 40..48).await;
-        first.until_seen(48).await;
+    join_all([(1, 3), (3, 2)].map(resumes_exactly)).await;
+}
 
-        gateway.kill9();
-        gateway.restart(Options::new(after));
-        first.close().await;
+async fn resumes_exactly((before, after): (usize, usize)) {
+    let mut gateway = Gateway::start(Options::new(before));
+    create_topic(&gateway, "work", 4).await;
+    produce_numbers(&gateway, "work", 4, 0..40).await;
+    let first = Member::join(&gateway, "workers", &["work"], &[]);
+    first.until_seen(40).await;
+    first.commit().await.expect("commit");
+    // Read by the first member, but committed by nobody.
+    produce_numbers(&gateway, "work", 4, 40..48).await;
+    first.until_seen(48).await;
 
-        let second = Member::join(&gateway, "workers", &["work"], &[]);
-        produce_numbers(&gateway, "work", 4, 48..60).await;
-        second.until_seen(20).await;
-        let seen = numbers(&second);
-        assert_eq!(seen.len(), 20, "from the last commit on, each once");
-        assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), (40..60).collect());
-        second.close().await;
-    }
+    gateway.kill9();
+    gateway.restart(Options::new(after));
+    first.close().await;
+
+    let second = Member::join(&gateway, "workers", &["work"], &[]);
+    produce_numbers(&gateway, "work", 4, 48..60).await;
+    second.until_seen(20).await;
+    let seen = numbers(&second);
+    assert_eq!(seen.len(), 20, "from the last commit on, each once");
+    assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), (40..60).collect());
+    second.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_is_invisible_to_a_stable_group() {
-    for (advertise, shards, shards_after) in
-        [(Advertise::Shards, 2, 2), (Advertise::Shards, 2, 3), (Advertise::Gateway, 2, 1)]
-    {
-        let mut gateway = Gateway::start(Options::new(shards).advertise(advertise));
-        create_topic(&gateway, "work", 4).await;
-        // Longer than any restart may take; a rebalance would be seen all the same.
-        let patient = [("session.timeout.ms", "120000"), ("max.poll.interval.ms", "120000")];
-        let one = Member::join(&gateway, "workers", &["work"], &patient);
-        let two = Member::join(&gateway, "workers", &["work"], &patient);
-        one.until_assigned(2).await;
-        two.until_assigned(2).await;
-        produce_numbers(&gateway, "work", 4, 0..20).await;
-        one.until_seen(10).await;
-        two.until_seen(10).await;
-        one.commit().await.expect("commit");
-        let before = (one.changes(), two.changes());
-        eventually("the statistics know of the assignments", || one.rebalances() > 0 && two.rebalances() > 0).await;
-        let counted = (one.rebalances(), two.rebalances());
+    join_all([(Advertise::Shards, 2, 2), (Advertise::Shards, 2, 3), (Advertise::Gateway, 2, 1)].map(invisible)).await;
+}
 
-        gateway.kill9();
-        gateway.restart(Options::new(shards_after).advertise(advertise));
+async fn invisible((advertise, shards, shards_after): (Advertise, usize, usize)) {
+    let mut gateway = Gateway::start(Options::new(shards).advertise(advertise));
+    create_topic(&gateway, "work", 4).await;
+    // Longer than any restart may take; a rebalance would be seen all the same.
+    let patient = [("session.timeout.ms", "120000"), ("max.poll.interval.ms", "120000")];
+    let one = Member::join(&gateway, "workers", &["work"], &patient);
+    let two = Member::join(&gateway, "workers", &["work"], &patient);
+    one.until_assigned(2).await;
+    two.until_assigned(2).await;
+    produce_numbers(&gateway, "work", 4, 0..20).await;
+    one.until_seen(10).await;
+    two.until_seen(10).await;
+    one.commit().await.expect("commit");
+    let before = (one.changes(), two.changes());
+    eventually("the statistics know of the assignments", || one.rebalances() > 0 && two.rebalances() > 0).await;
+    let counted = (one.rebalances(), two.rebalances());
 
-        produce_numbers(&gateway, "work", 4, 20..40).await;
-        one.until_seen(20).await;
-        two.until_seen(20).await;
-        // A commit carries the generation: both still have the one from before.
-        commits_again(&one).await;
-        commits_again(&two).await;
-        assert_eq!((one.changes(), two.changes()), before, "no rebalance was seen");
-        assert_eq!((one.rebalances(), two.rebalances()), counted, "no assignment was taken");
-        one.close().await;
-        two.close().await;
-    }
+    gateway.kill9();
+    gateway.restart(Options::new(shards_after).advertise(advertise));
+
+    produce_numbers(&gateway, "work", 4, 20..40).await;
+    one.until_seen(20).await;
+    two.until_seen(20).await;
+    // A commit carries the generation: both still have the one from before.
+    commits_again(&one).await;
+    commits_again(&two).await;
+    assert_eq!((one.changes(), two.changes()), before, "no rebalance was seen");
+    assert_eq!((one.rebalances(), two.rebalances()), counted, "no assignment was taken");
+    one.close().await;
+    two.close().await;
 }
 
 /// Commits; while the connection to the coordinator is made again that may fail for want of it.
@@ -135,53 +138,55 @@ async fn a_krafka_member_keeps_its_generation_over_a_restart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_records_survive_a_kill_in_the_middle_of_writing() {
-    for acks in ["1", "all"] {
-        let mut gateway = Gateway::start(Options::new(2));
-        create_topic(&gateway, "journal", 3).await;
-        let settings = [("acks", acks), ("linger.ms", "1"), ("message.timeout.ms", "2000"), ("retries", "0")];
-        let producer = producer(&gateway, &settings);
-        let stop = Arc::new(AtomicBool::new(false));
-        let done = Arc::new(AtomicUsize::new(0));
-        let writer = tokio::spawn({
-            let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
-            async move {
-                let mut acknowledged = Vec::new();
-                let mut n = 0;
-                while !stop.load(Ordering::Relaxed) {
-                    // A few at a time, so that the kill meets batches that are being written.
-                    let sends = (n..n + 30).map(|n| {
-                        let (producer, value) = (producer.clone(), n.to_string());
-                        async move {
-                            let record = unkeyed("journal", &value).partition(n % 3);
-                            let delivery = producer.send(record, Duration::from_secs(30)).await.ok()?;
-                            Some((delivery.partition, delivery.offset, n))
-                        }
-                    });
-                    let results = futures::future::join_all(sends).await;
-                    acknowledged.extend(results.into_iter().flatten());
-                    done.store(acknowledged.len(), Ordering::Relaxed);
-                    n += 30;
-                }
-                acknowledged
-            }
-        });
-        eventually("a few hundred records", || done.load(Ordering::Relaxed) > 300).await;
-        gateway.kill9();
-        stop.store(true, Ordering::Relaxed);
-        let acknowledged = within("the writer stops", writer).await.expect("writer");
-        gateway.restart(Options::new(2));
+    join_all(["1", "all"].map(survives_a_kill)).await;
+}
 
-        for partition in 0..3 {
-            let here: Vec<_> = acknowledged.iter().filter(|(p, ..)| *p == partition).collect();
-            let last = here.iter().map(|(_, offset, _)| *offset).max().expect("records in each partition");
-            let from = [(partition, rdkafka::Offset::Beginning)];
-            let seen = tokio::task::block_in_place(|| {
-                read_from(&gateway, "journal", &from, usize::try_from(last).expect("an offset") + 1)
-            });
-            for (_, offset, n) in here {
-                let record = &seen[*offset as usize];
-                assert_eq!((record.offset, record.text()), (*offset, n.to_string().as_str()), "acks={acks}");
+async fn survives_a_kill(acks: &str) {
+    let mut gateway = Gateway::start(Options::new(2));
+    create_topic(&gateway, "journal", 3).await;
+    let settings = [("acks", acks), ("linger.ms", "1"), ("message.timeout.ms", "2000"), ("retries", "0")];
+    let producer = producer(&gateway, &settings);
+    let stop = Arc::new(AtomicBool::new(false));
+    let done = Arc::new(AtomicUsize::new(0));
+    let writer = tokio::spawn({
+        let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
+        async move {
+            let mut acknowledged = Vec::new();
+            let mut n = 0;
+            while !stop.load(Ordering::Relaxed) {
+                // A few at a time, so that the kill meets batches that are being written.
+                let sends = (n..n + 30).map(|n| {
+                    let (producer, value) = (producer.clone(), n.to_string());
+                    async move {
+                        let record = unkeyed("journal", &value).partition(n % 3);
+                        let delivery = producer.send(record, Duration::from_secs(30)).await.ok()?;
+                        Some((delivery.partition, delivery.offset, n))
+                    }
+                });
+                let results = futures::future::join_all(sends).await;
+                acknowledged.extend(results.into_iter().flatten());
+                done.store(acknowledged.len(), Ordering::Relaxed);
+                n += 30;
             }
+            acknowledged
+        }
+    });
+    eventually("a few hundred records", || done.load(Ordering::Relaxed) > 300).await;
+    gateway.kill9();
+    stop.store(true, Ordering::Relaxed);
+    let acknowledged = within("the writer stops", writer).await.expect("writer");
+    gateway.restart(Options::new(2));
+
+    for partition in 0..3 {
+        let here: Vec<_> = acknowledged.iter().filter(|(p, ..)| *p == partition).collect();
+        let last = here.iter().map(|(_, offset, _)| *offset).max().expect("records in each partition");
+        let from = [(partition, rdkafka::Offset::Beginning)];
+        let seen = tokio::task::block_in_place(|| {
+            read_from(&gateway, "journal", &from, usize::try_from(last).expect("an offset") + 1)
+        });
+        for (_, offset, n) in here {
+            let record = &seen[*offset as usize];
+            assert_eq!((record.offset, record.text()), (*offset, n.to_string().as_str()), "acks={acks}");
         }
     }
 }
