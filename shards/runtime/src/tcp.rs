@@ -257,9 +257,11 @@ impl TcpStream {
     }
 
     async fn receive_with<T>(&self, mut receive: impl FnMut() -> io::Result<(T, bool)>) -> io::Result<T> {
+        let mut woken = false;
         poll_fn(|cx| {
             loop {
-                if !self.drained.get() {
+                // A task that wakes from this very wait most likely has something to read.
+                if woken || !self.drained.get() {
                     match receive() {
                         Ok((received, filled)) => {
                             active();
@@ -271,8 +273,7 @@ impl TcpStream {
                         Err(error) => return Poll::Ready(Err(error)),
                     }
                 }
-                // Whatever wakes this task next: a look is cheaper than a wrong guess.
-                self.drained.set(false);
+                woken = true;
                 ready!(self.poll_readable(cx))?;
             }
         })
@@ -288,8 +289,10 @@ impl TcpStream {
     }
 
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // An empty read takes no byte: it is a pure wait for readiness.
-        Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, &mut []).map_ok(|_| ())
+        // An empty read takes no byte: it is a pure wait for readiness, and free while one is under way.
+        let readable = Pin::new(&mut *self.stream.borrow_mut()).poll_read(cx, &mut []).map_ok(|_| ());
+        self.drained.set(readable.is_pending());
+        readable
     }
 
     /// Sends all of it, in as few system calls as it takes; each part is let go as soon as it is sent.
