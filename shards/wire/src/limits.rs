@@ -39,3 +39,6 @@ pub const DECODED_TAGS_BYTES: usize = 512;
 pub const DECODED_TAG_BYTES: usize = 128;
 
 const _: () = assert!(MAX_DECODED_BYTES <= MAX_FRAME_SIZE);
+const _: () = assert!(MIN_FRAME_SIZE < MAX_FRAME_SIZE);
+const _: () = assert!(DECOMPRESS_CHUNK <= SNAPPY_WINDOW && SNAPPY_WINDOW >= 64 << 10);
+const _: () = assert!(DECOMPRESS_INPUT_MAX > 128 << 10, "a zstd block goes in before anything comes out");

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::*;
-use kafka_protocol::protocol::{Decodable, Encodable, Message};
+use kafka_protocol::protocol::{Decodable, Encodable, Message, StrBytes};
 use proptest::prelude::*;
 
 use super::fill::{Fill, bare_request, full_request, message};
@@ -111,6 +111,43 @@ fn default_requests_and_responses_of_every_version_survive_encoding_and_decoding
             for_api!(api.api_key, both_ways);
         }
     }
+}
+
+#[test]
+fn headers_are_those_that_the_codec_writes_and_reads() {
+    for api in apis() {
+        let key = ApiKey::try_from(api.api_key).unwrap();
+        for version in api.versions.clone() {
+            let header = kafka_protocol::messages::RequestHeader::default()
+                .with_request_api_key(api.api_key)
+                .with_request_api_version(version)
+                .with_correlation_id(-5);
+            let header_version = key.request_header_version(version);
+            for client_id in [None, Some("a client")] {
+                let mut header = header.clone().with_client_id(client_id.map(StrBytes::from_static_str));
+                if header_version >= 2 {
+                    header = header.with_unknown_tagged_fields([(300, Bytes::from_static(b"tag"))].into());
+                }
+                let frame = [&encoded(&header, header_version)[..], b"body"].concat();
+                let read = crate::frame::RequestHeader::decode(Bytes::from(frame)).unwrap();
+                assert_eq!((read.api_key, read.api_version, read.correlation_id), (api.api_key, version, -5));
+                assert_eq!((read.client_id.as_deref(), &read.body[..]), (client_id, &b"body"[..]), "{}", api.name);
+            }
+            macro_rules! framed {
+                ($request:ty, $response:ty) => {{
+                    let response = <$response>::default();
+                    (crate::encode_response(api.api_key, version, 77, &response).unwrap(), encoded(&response, version))
+                }};
+            }
+            let (mut frame, body) = for_api!(api.api_key, framed);
+            assert_eq!(frame.get_i32() as usize, frame.len());
+            let header_version = if api.api_key == 18 { 0 } else { key.response_header_version(version) };
+            let header = ResponseHeader::decode(&mut frame, header_version).unwrap();
+            assert_eq!((header.correlation_id, frame), (77, body), "{} v{version}", api.name);
+        }
+    }
+    assert!(crate::encode_response(9999, 0, 0, &HeartbeatResponse::default()).is_err());
+    assert!(crate::encode_response(12, 99, 0, &HeartbeatResponse::default()).is_err());
 }
 
 #[test]

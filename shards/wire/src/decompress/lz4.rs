@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn frames_of_every_kind_are_read() {
         for info in infos() {
-            for size in [0, 1, 1000, 70_000, 700_000] {
+            for size in [0, 1, 1000, 300_000] {
                 let text = text(size);
                 assert_eq!(all(&framed(info.clone(), &text)).unwrap(), text, "{info:?}, {size}");
             }

@@ -178,6 +178,24 @@ fn damage_is_told_from_nonsense_by_the_crc() {
 }
 
 #[test]
+fn a_batch_that_is_refused_at_its_end_says_how_much_it_cost() {
+    let records = [12, 0, 0, 0, 1, 1, 0].repeat(1000); // All say that they are the first.
+    for (records, count) in [(&records[..], 1000), (&records[..7], 2)] {
+        for codec in [0, 1, 4] {
+            let mut walker = Walker::new(batch_of(records, codec, count), MOST);
+            let walked = loop {
+                if let Some(walked) = walker.step(100) {
+                    break walked;
+                }
+            };
+            assert_eq!(walked.unwrap_err().code(), 87);
+            let cost = walker.decompressed_bytes();
+            assert!((7..=107).contains(&cost), "{cost}");
+        }
+    }
+}
+
+#[test]
 fn a_claimed_count_allocates_nothing() {
     for codec in [0, 1, 4] {
         let batch = batch_of(&[12, 0, 0, 0, 1, 1, 0], codec, i32::MAX);

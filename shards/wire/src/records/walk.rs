@@ -26,6 +26,7 @@ enum At {
 pub struct Walker {
     state: State,
     max_decompressed: usize,
+    decompressed: usize,
 }
 
 enum State {
@@ -46,7 +47,7 @@ pub(super) struct Records {
 impl Walker {
     /// A walk over a partition's `records`; they may decompress to at most `max_decompressed` bytes.
     pub fn new(records: Bytes, max_decompressed: usize) -> Walker {
-        Walker { state: State::New(records), max_decompressed }
+        Walker { state: State::New(records), max_decompressed, decompressed: 0 }
     }
 
     /// Goes on for about `budget` bytes. `None`: there is more to do. After the end it says nothing new.
@@ -66,6 +67,12 @@ impl Walker {
                 }
             }
         }
+    }
+
+    /// Bytes of records that were decompressed so far, also when the batch turned out to be wrong: what a
+    /// request's bound is to be charged with.
+    pub fn decompressed_bytes(&self) -> usize {
+        self.decompressed
     }
 
     fn advance(&mut self, budget: &mut usize) -> Result<Option<BatchInfo>, RecordError> {
@@ -92,7 +99,11 @@ impl Walker {
                 self.state = State::Records(Box::new(records));
                 Ok(None)
             }
-            State::Records(records) => records.advance(budget, self.max_decompressed),
+            State::Records(records) => {
+                let walked = records.advance(budget, self.max_decompressed);
+                self.decompressed = records.out;
+                walked
+            }
             State::Done => Err(RecordError::Invalid("already walked".into())),
         }
     }
@@ -170,10 +181,12 @@ impl Records {
             return Err(RecordError::Invalid(format!("it has {seen} whole records and counts {counted}")));
         }
         let take = available.len().min(*budget);
-        let used = self.parser.parse(&available[..take], counted)?;
+        let parsed = self.parser.parse(&available[..take], counted);
+        let used = *parsed.as_ref().unwrap_or(&take);
         self.source.consume(used);
         self.out += used;
         *budget -= used;
+        parsed?;
         if self.out > most {
             return Err(RecordError::TooLarge(most));
         }
