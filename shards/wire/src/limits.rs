@@ -17,6 +17,10 @@ pub const DECOMPRESS_CHUNK: usize = 16 << 10;
 /// hold nothing. (An LZ4 block counts when it yielded nothing.)
 pub const DECOMPRESS_INPUT_MAX: usize = 256 << 10;
 
+/// The largest zstd window, as a power of two: 128 MiB, which is what level 22 asks for and what consumers
+/// accept. The decompressor reserves a window by the frame's claim, and touches it only as far as it writes.
+pub const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+
 /// How far back in its block a snappy copy may refer. Encoders cut their input into fragments of 64 KiB and
 /// never go further.
 pub const SNAPPY_WINDOW: usize = 256 << 10;

@@ -1,7 +1,8 @@
 //! The bytes of a batch's records, decompressed piece by piece.
 //!
 //! A [`Source`] holds one piece at a time. It allocates by what was decompressed, by the compressed bytes
-//! that are there, or by a constant, never by a size that the stream claims. Each call to
+//! that are there, or by a constant, never by a size that the stream claims (zstd reserves its window, see
+//! [`ZSTD_WINDOW_LOG_MAX`]). Each call to
 //! [`Source::available`] does a bounded amount of work: a stream that goes on for long without putting out a
 //! byte is refused.
 
@@ -12,7 +13,7 @@ use std::io::{self, BufRead, Read};
 
 use bytes::{Buf, Bytes};
 
-use crate::limits::{DECOMPRESS_CHUNK, DECOMPRESS_INPUT_MAX};
+use crate::limits::{DECOMPRESS_CHUNK, DECOMPRESS_INPUT_MAX, ZSTD_WINDOW_LOG_MAX};
 use lz4::Lz4;
 use snappy::Snappy;
 
@@ -63,7 +64,9 @@ impl Source {
             Compression::Snappy => Source::Snappy(Snappy::new(payload)),
             Compression::Lz4 => Source::Lz4(Lz4::new(payload)),
             Compression::Zstd => {
-                Source::Zstd(Chunked::new(zstd::stream::read::Decoder::with_buffer(Input::new(payload))?))
+                let mut decoder = zstd::stream::read::Decoder::with_buffer(Input::new(payload))?;
+                decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+                Source::Zstd(Chunked::new(decoder))
             }
         })
     }
