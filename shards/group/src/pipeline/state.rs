@@ -79,7 +79,7 @@ pub struct Pipeline<R> {
     requests: VecDeque<Request<R>>,
     /// The id of the oldest.
     first: u64,
-    /// Everything before this id has started.
+    /// The first request that has not started, or the end.
     next: u64,
     /// Produces from `next` up to this id have started ahead of a Fetch; nothing but Produce and Fetch
     /// lies between.
@@ -163,7 +163,6 @@ impl<R> Pipeline<R> {
     /// The next request that may start; it counts as started from here on. Produces come in request order,
     /// and so does everything else; a Produce may come ahead of a Fetch that was read before it.
     pub fn poll_start(&mut self) -> Option<RequestId> {
-        self.skip_started();
         if self.head_may_start() {
             let id = self.next;
             self.request(id)?.state = State::Running;
@@ -274,7 +273,6 @@ impl<R> Pipeline<R> {
     /// is reported once, and is executed at its turn like any other. Empty while
     /// [`poll_start`](Pipeline::poll_start) has something.
     pub fn poll_heartbeat_seen(&mut self) -> Option<RequestId> {
-        self.skip_started();
         if self.waiting == 0 || self.head_may_start() {
             return None;
         }
@@ -317,9 +315,10 @@ impl<R> Pipeline<R> {
         id < self.end() && self.closing_at.is_none_or(|at| id < at)
     }
 
-    /// Moves `next` over what has started, and counts in whose way that stands.
+    /// Moves `next` over what has started, and counts in whose way that stands. Called when the request at
+    /// `next` starts, so `next` always names one that has not, or the end; what left lies before it.
     fn skip_started(&mut self) {
-        self.next = self.next.max(self.first);
+        debug_assert!(self.next >= self.first, "a request left before it started");
         while let Some(request) = self.request(self.next) {
             if matches!(request.state, State::Read) {
                 return;
