@@ -22,6 +22,7 @@ use ringgate_runtime::Placement;
 
 pub use error::{ConfigError, Source};
 pub use report::{Report, Row};
+pub use ringgate_shards::settings::Fsync;
 pub use sources::Flags;
 pub use units::{duration_text, size_text};
 
@@ -96,17 +97,6 @@ pub struct Config {
     pub admin_listen: Option<SocketAddr>,
     pub log_format: LogFormat,
     pub log_level: tracing::Level,
-}
-
-/// How far a write must have come before it is answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fsync {
-    /// What promises durability is on disk when it is answered.
-    Always,
-    /// Answered after the write; synced this often.
-    Interval(Duration),
-    /// Answered after the write; synced when the kernel sees fit.
-    Never,
 }
 
 /// How log lines are written.
