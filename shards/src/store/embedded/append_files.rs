@@ -1,7 +1,9 @@
 //! Appending to a row of files through [`GroupCommit`]: one write and one sync out at a time, as jobs.
 //!
 //! What must stay true: a file is synced before anything is written to its successor. So every file but
-//! the last is whole, and what is missing there is damage and not the trace of a crash.
+//! the last is whole, and what is missing there is damage and not the trace of a crash. And a file is never
+//! synced twice at once: the kernel tells of a failure only once, and the other one would be told that
+//! all is well.
 
 use std::io;
 use std::path::PathBuf;
@@ -34,6 +36,10 @@ pub(crate) struct AppendFiles {
     files: Arc<dyn Files>,
     commit: GroupCommit<Chunk>,
     last: Last,
+    /// The next write goes on in another file.
+    gathered_start: bool,
+    writing_start: bool,
+    sync_out: bool,
     unsynced: u64,
     /// What `unsynced` was when the sync began that is out.
     syncing: u64,
@@ -68,10 +74,21 @@ pub(crate) enum FileDone {
 impl AppendFiles {
     /// Goes on behind `last`, all of which is on disk; `end` is that of the last item in it.
     pub(crate) fn new(files: Arc<dyn Files>, last: Last, end: u64) -> AppendFiles {
-        AppendFiles { files, commit: GroupCommit::new(end), last, unsynced: 0, syncing: 0, failure: None }
+        AppendFiles {
+            files,
+            commit: GroupCommit::new(end),
+            last,
+            gathered_start: false,
+            writing_start: false,
+            sync_out: false,
+            unsynced: 0,
+            syncing: 0,
+            failure: None,
+        }
     }
 
     pub(crate) fn push(&mut self, chunk: Chunk, end: u64) {
+        self.gathered_start |= chunk.starts.is_some();
         self.commit.push(chunk, end);
     }
 
@@ -100,11 +117,6 @@ impl AppendFiles {
         self.failure.as_deref()
     }
 
-    /// The file that was written to last.
-    pub(crate) fn file(&self) -> &Arc<dyn File> {
-        &self.last.file
-    }
-
     /// Something else failed that this log depends on.
     pub(crate) fn close(&mut self, why: String) {
         self.failure.get_or_insert(why);
@@ -114,13 +126,16 @@ impl AppendFiles {
         if self.failure.is_some() {
             return None;
         }
-        if let Some(chunks) = self.commit.start_write() {
+        let must_wait = self.gathered_start && self.sync_out;
+        if !must_wait && let Some(chunks) = self.commit.start_write() {
+            self.writing_start = std::mem::take(&mut self.gathered_start);
             return Some(FileJob::Write(WriteJob { files: self.files.clone(), last: self.last.clone(), chunks }));
         }
         if self.unsynced > UNSYNCED_BYTES {
             self.commit.request_sync();
         }
-        if self.commit.start_sync() {
+        if !self.writing_start && self.commit.start_sync() {
+            self.sync_out = true;
             self.syncing = self.unsynced;
             return Some(FileJob::Sync(SyncJob { file: self.last.file.clone() }));
         }
@@ -130,6 +145,7 @@ impl AppendFiles {
     pub(crate) fn handle_done(&mut self, done: FileDone) {
         match done {
             FileDone::Written(result) => {
+                self.writing_start = false;
                 self.commit.handle_written(result.is_ok() && self.failure.is_none());
                 match result {
                     Ok((last, bytes)) => {
@@ -140,6 +156,7 @@ impl AppendFiles {
                 }
             }
             FileDone::Synced(result) => {
+                self.sync_out = false;
                 self.commit.handle_synced(result.is_ok() && self.failure.is_none());
                 match result {
                     Ok(()) => self.unsynced -= std::mem::take(&mut self.syncing),

@@ -48,18 +48,33 @@ pub fn begin(kind: u8, version: u8, capacity: usize) -> BytesMut {
 
 /// Fills in length and CRC.
 pub fn seal(mut frame: BytesMut) -> Bytes {
+    fill_in(&mut frame);
+    frame.freeze()
+}
+
+fn fill_in(frame: &mut [u8]) {
     let counted = &frame[UNCOUNTED..];
     let (length, crc) = (counted.len() as u32, crc32c::crc32c(counted));
     frame[..4].copy_from_slice(&length.to_le_bytes());
     frame[4..8].copy_from_slice(&crc.to_le_bytes());
-    frame.freeze()
+}
+
+/// Adds a whole frame behind what is there.
+pub fn put(out: &mut BytesMut, kind: u8, version: u8, payload: &[u8]) {
+    let start = out.len();
+    out.reserve(HEADER_BYTES + payload.len());
+    out.put_u64_le(0);
+    out.put_u8(kind);
+    out.put_u8(version);
+    out.put_slice(payload);
+    fill_in(&mut out[start..]);
 }
 
 /// A whole frame.
 pub fn encode(kind: u8, version: u8, payload: &[u8]) -> Bytes {
-    let mut frame = begin(kind, version, payload.len());
-    frame.put_slice(payload);
-    seal(frame)
+    let mut frame = BytesMut::new();
+    put(&mut frame, kind, version, payload);
+    frame.freeze()
 }
 
 /// A frame that was read and is as it was written.

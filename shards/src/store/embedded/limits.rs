@@ -3,6 +3,10 @@
 /// Buffers of one `pwritev`: Linux takes 1,024 (`IOV_MAX`).
 pub const WRITE_BUFFERS: usize = 1024;
 
+/// Bytes after which a partition goes on in another segment (Kafka's `segment.bytes`), unless its topic says
+/// otherwise.
+pub const SEGMENT_BYTES: u64 = 1 << 30;
+
 /// Bytes between two entries of a segment's index (Kafka's `index.interval.bytes`): a look-up reads at most
 /// this much, and a batch, for nothing; a 1 GiB segment has at most 4 MiB of index.
 pub const INDEX_INTERVAL_BYTES: u64 = 4096;
@@ -22,6 +26,10 @@ pub const RESUME_SEARCH_BYTES: usize = 64 << 20;
 
 /// The largest frame that this search takes for one: keeps it linear, and real logs have smaller ones.
 pub const RESUME_FRAME_BYTES: usize = 1 << 20;
+
+/// Bytes that a batch which the log start cuts may decompress to when it is looked into: what one request
+/// may bring at most by default.
+pub const LOOKUP_DECOMPRESSED_BYTES: usize = 256 << 20;
 
 /// Bytes of a block that was never written when they are all zero: disks write at least this much.
 pub const DISK_BLOCK_BYTES: usize = 512;

@@ -35,7 +35,7 @@ use catalogue_log::CatalogueLog;
 use coordinator_log::{CoordinatorLog, CoordinatorLogConfig, Describe, LogRecord};
 use data_dir::{DataDir, Manifest, OpenError, TOPICS};
 use files::Files;
-use limits::CATALOGUE_RECORDS;
+use limits::{CATALOGUE_RECORDS, SEGMENT_BYTES};
 use partition::{PartitionConfig, PartitionLog};
 
 pub use tail_cache::TailCache;
@@ -51,6 +51,18 @@ pub struct EngineConfig {
     pub partition: PartitionConfig,
     /// Sizes of the files of groups and offsets.
     pub coordinator: CoordinatorLogConfig,
+}
+
+impl EngineConfig {
+    /// For this many shards, with the defaults of everything else.
+    pub fn new(shards: u16) -> EngineConfig {
+        EngineConfig {
+            shards,
+            describe: coordinator_log::describe,
+            partition: PartitionConfig::with_segment_bytes(SEGMENT_BYTES),
+            coordinator: CoordinatorLogConfig::default(),
+        }
+    }
 }
 
 /// A data directory that is open and what is in it.
@@ -280,7 +292,7 @@ fn write_layout(
         for record in log.take_recovered() {
             let described = (config.describe)(record.kind, record.version, &record.payload);
             let described = described.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            by_shard[usize::from(route.group(&described.group).0)].push(record);
+            by_shard[usize::from(route.group(described.group.as_str()).0)].push(record);
         }
     }
     let layout = dir.layout(new.layout);

@@ -7,13 +7,15 @@
 //! snapshot and an unbroken row of files after it are there.
 
 mod compaction;
+mod group_records;
 
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+use ringgate_group::Text;
 
 use super::append_files::{AppendFiles, Chunk, FileDone, FileJob, Last};
 use super::files::{self, Files, Open, damaged};
@@ -21,6 +23,8 @@ use super::frame::{self, Frame, Scanner, Step, Tail};
 use super::limits::{COORDINATOR_FILE_BYTES, COORDINATOR_FILES};
 use crate::log_driver::JobLog;
 use compaction::{Compaction, CompactionDone};
+
+pub use group_records::describe;
 
 /// A record as the log keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub struct RecordKey {
     /// The record says that what had this key is gone.
     pub is_tombstone: bool,
     /// The group it belongs to, whose owner keeps it.
-    pub group: Arc<str>,
+    pub group: Text,
 }
 
 /// Looks into a record (kind, version, payload); `Err` says what is wrong with it.
@@ -204,7 +208,7 @@ impl CoordinatorLog {
         let end = self.appended.pushed() + records.len() as u64;
         let mut bytes = BytesMut::with_capacity(records.iter().map(|r| r.payload.len() + frame::HEADER_BYTES).sum());
         for record in &records {
-            bytes.put_slice(&record.frame());
+            frame::put(&mut bytes, record.frame_kind(), record.version, &record.payload);
         }
         let len = bytes.len() as u64;
         let mut starts = None;
@@ -293,9 +297,13 @@ impl JobLog for CoordinatorLog {
 }
 
 impl LogRecord {
+    fn frame_kind(&self) -> u8 {
+        debug_assert!(self.kind < frame::KIND_COORDINATOR, "coordinator records have few kinds");
+        frame::KIND_COORDINATOR + self.kind
+    }
+
     fn frame(&self) -> Bytes {
-        debug_assert!(self.kind < 64 - frame::KIND_COORDINATOR);
-        frame::encode(frame::KIND_COORDINATOR + self.kind, self.version, &self.payload)
+        frame::encode(self.frame_kind(), self.version, &self.payload)
     }
 
     fn of(frame: &Frame) -> Option<LogRecord> {

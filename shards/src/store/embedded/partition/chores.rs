@@ -9,16 +9,17 @@ use bytes::Bytes;
 
 use super::segment::{self, ENTRY_BYTES, Index, Segment};
 use super::{OffsetOutOfRange, PartitionLog, checkpoint};
-use crate::store::embedded::files::{self, File, Files, Open};
+use crate::store::embedded::files::{self, Files, Open};
 
 /// Puts a checkpoint in place.
 pub(super) struct Chore {
-    /// May be done once everything before this offset is written.
-    pub(super) after: i64,
+    /// May be done once everything before this offset is written,
+    pub(super) written: i64,
+    /// and everything before this one is on disk: so that what the checkpoint says is true. It does not
+    /// sync by itself, since a sync that failed before would not be noticed.
+    pub(super) synced: i64,
     files: Arc<dyn Files>,
     dir: PathBuf,
-    /// The file that is appended to: what the checkpoint says of it must be on disk first.
-    pub(super) sync: Option<Arc<dyn File>>,
     indexes: Vec<IndexWrite>,
     checkpoint: Bytes,
     log_start_offset: i64,
@@ -45,9 +46,6 @@ impl Chore {
     }
 
     fn carry_out(self) -> io::Result<()> {
-        if let Some(file) = &self.sync {
-            file.sync()?;
-        }
         for index in self.indexes {
             write_index(
                 &*self.files,
@@ -94,15 +92,16 @@ impl PartitionLog {
             }
         }
         self.chores.push_back(Chore {
-            after: self.end_offset,
+            written: self.end_offset,
+            synced: self.end_offset,
             files: self.files.clone(),
             dir: self.dir.clone(),
-            sync: None,
             indexes,
             checkpoint: checkpoint::encode(self.log_start_offset, &self.segments, &self.epochs, &self.producers),
             log_start_offset: self.log_start_offset,
             remove: Vec::new(),
         });
+        self.appended.request_sync();
         self.since_checkpoint = 0;
         self.checkpointed = (self.end_offset, self.log_start_offset);
     }

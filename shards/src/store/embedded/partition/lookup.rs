@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use ringgate_wire::records;
+use bytes::Bytes;
+use ringgate_wire::records::{self, BatchHeader, OpenBatch, RecordError};
 
 use super::PartitionLog;
 use super::read::Part;
 use super::segment::{self, Goal, Start};
 use crate::store::embedded::files::{Files, damaged};
-use crate::store::embedded::limits::SCAN_CHUNK_BYTES;
+use crate::store::embedded::limits::{LOOKUP_DECOMPRESSED_BYTES, SCAN_CHUNK_BYTES};
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -52,8 +53,9 @@ pub struct LookupJob {
 enum Wanted {
     /// The first record that is at least this old.
     AtOrAfter(i64),
-    /// The first of those with the largest timestamp.
-    Largest,
+    /// The first of those with the largest timestamp, which is at least this (that of the segments behind
+    /// the first).
+    Largest(i64),
 }
 
 impl PartitionLog {
@@ -90,7 +92,8 @@ impl PartitionLog {
         }
         if first == 0 && self.log_start_offset > self.segments[0].base_offset {
             // The largest may be among the records that were deleted.
-            return self.lookup_from(0, Wanted::Largest);
+            let others = self.segments[1..].iter().map(|s| s.written_max_timestamp).max().unwrap_or(-1);
+            return self.lookup_from(0, Wanted::Largest(others));
         }
         self.lookup_from(first, Wanted::AtOrAfter(largest))
     }
@@ -116,19 +119,26 @@ impl LookupJob {
     pub fn run(self) -> io::Result<Found> {
         match self.wanted {
             Wanted::AtOrAfter(timestamp) => self.at_or_after(timestamp),
-            Wanted::Largest => {
-                let mut largest = -1;
-                for part in &self.parts {
-                    let mut scanner = part.open(&*self.files, None, SCAN_CHUNK_BYTES)?;
-                    while let Some((header, _)) = part.next(&mut scanner)? {
-                        if header.base_offset >= self.log_start_offset {
-                            largest = largest.max(header.max_timestamp);
-                        }
-                    }
-                }
+            Wanted::Largest(others) => {
+                let largest = self.largest_of_first()?.max(others);
                 if largest < 0 { Ok(Found::NOTHING) } else { self.at_or_after(largest) }
             }
         }
+    }
+
+    fn largest_of_first(&self) -> io::Result<i64> {
+        let mut largest = -1;
+        let Some(part) = self.parts.first() else { return Ok(largest) };
+        let mut scanner = part.open(&*self.files, None, SCAN_CHUNK_BYTES)?;
+        while let Some((header, batch)) = part.next(&mut scanner)? {
+            if header.base_offset >= self.log_start_offset {
+                largest = largest.max(header.max_timestamp);
+            } else if header.last_offset() >= self.log_start_offset {
+                let times = self.kept(&header, &batch).map_err(|error| damaged(&part.path, error))?;
+                largest = times.into_iter().map(|(_, timestamp)| timestamp).fold(largest, i64::max);
+            }
+        }
+        Ok(largest)
     }
 
     fn at_or_after(&self, timestamp: i64) -> io::Result<Found> {
@@ -138,17 +148,30 @@ impl LookupJob {
                 if header.max_timestamp < timestamp || header.last_offset() < self.log_start_offset {
                     continue;
                 }
-                let found = records::first_at_or_after(&batch, timestamp);
-                let found = found.map_err(|error| damaged(&part.path, error))?;
-                if let Some((delta, timestamp)) = found {
+                let found = if header.base_offset >= self.log_start_offset {
+                    records::first_at_or_after(&batch, timestamp)
+                } else {
+                    self.kept(&header, &batch).map(|times| times.into_iter().find(|(_, t)| *t >= timestamp))
+                };
+                if let Some((delta, timestamp)) = found.map_err(|error| damaged(&part.path, error))? {
                     let offset = header.base_offset + i64::from(delta);
-                    // A batch that the log start cuts has its earlier records still, and answers with
-                    // the first that is not deleted.
-                    let offset = offset.max(self.log_start_offset);
                     return Ok(Found { timestamp, offset, leader_epoch: header.partition_leader_epoch });
                 }
             }
         }
         Ok(Found::NOTHING)
+    }
+
+    /// Offset delta and timestamp of the records that the log start leaves of a batch.
+    fn kept(&self, header: &BatchHeader, batch: &Bytes) -> Result<Vec<(i32, i64)>, RecordError> {
+        let batch = OpenBatch::open(batch, LOOKUP_DECOMPRESSED_BYTES)?;
+        let mut kept = Vec::new();
+        for record in batch.records() {
+            let record = record?;
+            if header.base_offset + i64::from(record.offset_delta) >= self.log_start_offset {
+                kept.push((record.offset_delta, record.timestamp));
+            }
+        }
+        Ok(kept)
     }
 }

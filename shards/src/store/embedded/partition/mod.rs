@@ -313,11 +313,10 @@ impl PartitionLog {
             return None;
         }
         self.segments.push(Segment::new(self.end_offset));
-        // What it says holds once the segment's first frame is written: its file exists and those before
-        // it are synced.
+        // What it says holds once the segment's first frame is written, for then its file exists.
         self.capture_checkpoint();
         if let Some(chore) = self.chores.back_mut() {
-            chore.after = self.end_offset + 1;
+            chore.written = self.end_offset + 1;
         }
         Some(segment::log_path(&self.dir, self.end_offset))
     }
@@ -340,12 +339,12 @@ impl PartitionLog {
         if let Some(job) = self.appended.poll_job() {
             return Some(Job(JobKind::File(job)));
         }
-        let due = self.chores.front().is_some_and(|c| c.after <= self.high_watermark());
+        let (written, synced) = (self.high_watermark(), self.durable_end());
+        let due = self.chores.front().is_some_and(|c| c.written <= written && c.synced <= synced);
         if self.chore_out || !due || self.is_closed() {
             return None;
         }
-        let mut chore = self.chores.pop_front()?;
-        chore.sync = Some(self.appended.file().clone());
+        let chore = self.chores.pop_front()?;
         self.chore_out = true;
         Some(Job(JobKind::Chore(chore)))
     }

@@ -1,0 +1,264 @@
+//! The logs of the catalogue and the coordinator, and the start over both.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ringgate_group::Record;
+use ringgate_group::record::{OffsetKey, OffsetValue};
+use ringgate_group::route::Route;
+use uuid::Uuid;
+
+use super::{batch, content, on_both, settle};
+use crate::call::TopicPartition;
+use crate::catalogue::Topic;
+use crate::log_driver::JobLog;
+use crate::store::embedded::catalogue_log::{CatalogueLog, CatalogueRecord};
+use crate::store::embedded::coordinator_log::{CoordinatorLog, CoordinatorLogConfig, LogRecord};
+use crate::store::embedded::data_dir::OpenError;
+use crate::store::embedded::files::{Fault, Files, MemFiles, Open};
+use crate::store::embedded::{Engine, EngineConfig, Opened};
+use crate::topic_config::TopicConfig;
+use crate::topic_config::TopicDefaults;
+
+pub(super) fn topic(name: &str, partitions: i32) -> Arc<Topic> {
+    Arc::new(Topic { id: Uuid::new_v4(), name: name.into(), partitions, config: BTreeMap::new(), created_at_ms: 1 })
+}
+
+pub(super) fn topic_config() -> TopicConfig {
+    TopicConfig::defaults(TopicDefaults { segment_bytes: 700, max_message_bytes: 1 << 20 })
+}
+
+fn key(group: usize, partition: i32) -> OffsetKey {
+    OffsetKey { group_id: text(&format!("group-{group}")), topic: text("orders"), partition }
+}
+
+fn text(text: &str) -> ringgate_group::Text {
+    ringgate_group::Text::from_utf8(Bytes::copy_from_slice(text.as_bytes())).unwrap()
+}
+
+/// A committed offset of one of some groups.
+pub(super) fn offset(group: usize, offset: i64) -> LogRecord {
+    let value = OffsetValue {
+        offset,
+        leader_epoch: -1,
+        metadata: text("as sent"),
+        commit_timestamp_ms: 5,
+        topic_id: 7,
+        expire_timestamp_ms: -1,
+    };
+    LogRecord::from(&Record::Offset { key: key(group, 0), value })
+}
+
+/// Its end.
+pub(super) fn tombstone(group: usize) -> LogRecord {
+    LogRecord::from(&Record::OffsetTombstone { key: key(group, 0) })
+}
+
+/// The offsets by group.
+pub(super) fn offsets<'a>(records: impl IntoIterator<Item = &'a LogRecord>) -> BTreeMap<String, i64> {
+    let offset = |record: &LogRecord| match Record::try_from(record).unwrap() {
+        Record::Offset { key, value } => (key.group_id.as_str().to_string(), value.offset),
+        other => panic!("{other:?}"),
+    };
+    records.into_iter().map(offset).collect()
+}
+
+/// Small files.
+pub(super) fn config(shards: u16) -> EngineConfig {
+    EngineConfig {
+        coordinator: CoordinatorLogConfig { file_bytes: 300, files: 2 },
+        partition: super::small(),
+        ..EngineConfig::new(shards)
+    }
+}
+
+pub(super) fn open(files: &Arc<dyn Files>, dir: &Path, shards: u16) -> Opened {
+    Engine::open(files.clone(), dir, config(shards)).unwrap()
+}
+
+pub(super) fn parts(opened: Opened) -> (Engine, CatalogueLog, Vec<CoordinatorLog>) {
+    let mut catalogue = None;
+    let mut coordinators = Vec::new();
+    for store in opened.stores {
+        let (coordinator, of_controller) = store.into_parts();
+        coordinators.push(coordinator);
+        catalogue = catalogue.or(of_controller);
+    }
+    (opened.engine, catalogue.unwrap(), coordinators)
+}
+
+fn recovered(coordinators: &mut [CoordinatorLog]) -> BTreeMap<String, i64> {
+    coordinators.iter_mut().flat_map(|log| offsets(&log.take_recovered())).collect()
+}
+
+#[test]
+fn each_start_has_a_higher_epoch_and_the_same_cluster_id() {
+    on_both(|files, dir| {
+        let dir = dir.join("data/deep");
+        let mut cluster_id = None;
+        for nth in 1..4 {
+            let opened = open(&files, &dir, 2);
+            assert_eq!((opened.engine.leader_epoch(), opened.report.is_new), (nth, nth == 1));
+            let id = opened.engine.cluster_id().to_string();
+            assert_eq!(*cluster_id.get_or_insert(id.clone()), id);
+        }
+    });
+}
+
+#[test]
+fn two_processes_cannot_have_one_directory() {
+    on_both(|files, dir| {
+        let first = open(&files, dir, 1);
+        let error = Engine::open(files.clone(), dir, config(1)).err().unwrap();
+        assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+        drop(first);
+        open(&files, dir, 1);
+    });
+}
+
+#[test]
+fn without_its_manifest_a_directory_with_data_is_not_taken_for_a_new_one() {
+    on_both(|files, dir| {
+        let (_, mut catalogue, _) = parts(open(&files, dir, 1));
+        catalogue.append(vec![CatalogueRecord::Created(topic("a", 1))]).unwrap();
+        settle(&mut catalogue);
+        drop(catalogue);
+        for _ in 0..2 {
+            open(&files, dir, 2);
+        }
+        files.remove_file(&dir.join("MANIFEST")).unwrap();
+        assert!(matches!(Engine::open(files.clone(), dir, config(1)), Err(OpenError::NotOurs { .. })));
+    });
+}
+
+#[test]
+fn the_last_record_of_a_key_survives_rolls_snapshots_and_other_numbers_of_shards() {
+    on_both(|files, dir| {
+        let mut expected = BTreeMap::new();
+        for (round, shards) in [1, 3, 3, 2, 5, 1].into_iter().enumerate() {
+            let route = Route::new(shards);
+            let (_engine, _catalogue, mut logs) = parts(open(&files, dir, shards));
+            assert_eq!(recovered(&mut logs), expected, "start {round}");
+            for nth in 0..120 {
+                let group = (nth * 7 + round) % 10;
+                let name = format!("group-{group}");
+                let log = &mut logs[usize::from(route.group(&name).0)];
+                let value = (round * 1000 + nth) as i64;
+                let record = match nth % 11 {
+                    10 => {
+                        expected.remove(&name);
+                        tombstone(group)
+                    }
+                    _ => {
+                        expected.insert(name, value);
+                        offset(group, value)
+                    }
+                };
+                let end = log.append(vec![record]).unwrap();
+                log.request_sync();
+                settle(log);
+                assert_eq!(log.durable(), end);
+            }
+        }
+        let layouts = files.list(dir).unwrap().into_iter().filter(|e| e.name.starts_with("layout-")).count();
+        assert_eq!(layouts, 1, "earlier layouts are removed");
+        let shard = dir.join("layout-5/shard-0");
+        let names: Vec<String> = files.list(&shard).unwrap().into_iter().map(|e| e.name).collect();
+        assert!(names.iter().any(|n| n.ends_with(".snapshot")), "{names:?}");
+        assert!(names.len() < 8, "a snapshot stands for the files before it: {names:?}");
+    });
+}
+
+#[test]
+fn a_failed_write_closes_one_shards_log_and_no_other() {
+    let machine = MemFiles::new();
+    let files: Arc<dyn Files> = Arc::new(machine.clone());
+    let (_, mut catalogue, mut logs) = parts(open(&files, Path::new("/d"), 2));
+    for (fault, shard) in [(Fault::Write, 0), (Fault::Sync, 1)] {
+        machine.fail_next(fault, &format!("shard-{shard}"));
+        let log = &mut logs[shard];
+        let end = log.append(vec![offset(1, 5)]).unwrap();
+        log.request_sync();
+        settle(log);
+        assert!(log.is_closed() && log.durable() < end);
+        assert!(log.append(vec![offset(1, 6)]).unwrap_err().contains("closed"));
+        catalogue.append(vec![CatalogueRecord::Created(topic(&format!("t{shard}"), 1))]).unwrap();
+        settle(&mut catalogue);
+        assert!(!catalogue.is_closed());
+    }
+}
+
+#[test]
+fn a_deleted_topics_files_go_and_other_topics_stay() {
+    on_both(|files, dir| {
+        let (engine, mut catalogue, _) = parts(open(&files, dir, 1));
+        let topics = [topic("kept", 2), topic("deleted", 2), topic("left behind", 1)];
+        catalogue.append(topics.iter().map(|t| CatalogueRecord::Created(t.clone())).collect()).unwrap();
+        settle(&mut catalogue);
+        for topic in &topics {
+            for partition in 0..topic.partitions {
+                let at = TopicPartition { topic: topic.id, partition };
+                let mut log = engine.open_partition(at, &topic_config())().unwrap();
+                let sent = batch(&[1], &topic.name, None);
+                log.append(0, &sent.records, &sent.info, false).unwrap();
+                settle(&mut log);
+            }
+        }
+        let gone = topics[1..].iter().map(|t| CatalogueRecord::Deleted(t.id)).collect();
+        catalogue.append(gone).unwrap();
+        settle(&mut catalogue);
+        for partition in 0..2 {
+            engine.remove_partition(TopicPartition { topic: topics[1].id, partition })().unwrap();
+        }
+        let left = |files: &dyn Files| -> Vec<String> {
+            files.list(&dir.join("topics")).unwrap().into_iter().map(|e| e.name).collect()
+        };
+        assert_eq!(left(&*files).len(), 2);
+        drop((engine, catalogue));
+        let engine = parts(open(&files, dir, 1)).0;
+        assert_eq!(left(&*files), [topics[0].id.to_string()]);
+        assert_eq!(engine.catalogue().topics().map(|t| t.name.to_string()).collect::<Vec<_>>(), ["kept"]);
+        let at = TopicPartition { topic: topics[0].id, partition: 1 };
+        assert_eq!(content(&engine.open_partition(at, &topic_config())().unwrap()).len(), 1);
+    });
+}
+
+#[test]
+fn a_catalogue_that_is_mostly_of_the_past_is_written_anew() {
+    on_both(|files, dir| {
+        let (_, mut catalogue, _) = parts(open(&files, dir, 1));
+        let kept = topic("kept", 3);
+        catalogue.append(vec![CatalogueRecord::Created(kept.clone())]).unwrap();
+        for nth in 0..501 {
+            let topic = topic(&format!("t{nth}"), 1);
+            let id = topic.id;
+            catalogue.append(vec![CatalogueRecord::Created(topic), CatalogueRecord::Deleted(id)]).unwrap();
+        }
+        settle(&mut catalogue);
+        drop(catalogue);
+        for _ in 0..2 {
+            let opened = open(&files, dir, 1);
+            assert_eq!(opened.engine.catalogue().topic("kept"), Some(&kept));
+            let len = files.open(&dir.join("catalogue-2.log"), Open::Read).unwrap().len().unwrap();
+            assert!(len < 200, "{len}");
+            assert!(files.open(&dir.join("catalogue-1.log"), Open::Read).is_err());
+        }
+    });
+}
+
+#[test]
+fn a_log_of_groups_that_is_damaged_is_refused() {
+    let machine = MemFiles::new();
+    let files: Arc<dyn Files> = Arc::new(machine.clone());
+    let (engine, _, mut logs) = parts(open(&files, Path::new("/d"), 1));
+    for value in 0..3 {
+        logs[0].append(vec![offset(1, value)]).unwrap();
+    }
+    settle(&mut logs[0]);
+    drop((engine, logs));
+    machine.flip_bit(Path::new("/d/layout-1/shard-0/00000000000000000000.log"), 30);
+    let error = Engine::open(files.clone(), Path::new("/d"), config(1)).err().unwrap();
+    assert!(error.to_string().contains("shard-0/00000000000000000000.log is damaged"), "{error}");
+}
