@@ -7,6 +7,7 @@
 //! answered exactly once, and nothing is answered as kept before the store says that it is.
 
 pub mod batch;
+pub mod coordinator;
 mod effect;
 pub mod error;
 pub mod limits;
@@ -18,6 +19,7 @@ pub mod route;
 mod text;
 
 pub use batch::{Batch, Batcher, Written};
+pub use coordinator::{Coordinator, DeletedTopic, State};
 pub use effect::{ConnectionId, Effect, Now, PersistId, ReplyToken, StoreError, TimerKey};
 pub use error::ErrorCode;
 pub use limits::{GroupConfig, Totals};

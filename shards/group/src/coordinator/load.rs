@@ -1,0 +1,98 @@
+//! What the store has kept, taken in at start.
+
+use super::Coordinator;
+use super::ctx::{At, Phase};
+use super::group::{Group, State};
+use super::member::Member;
+use super::work::Work;
+use crate::record::GroupMetadata;
+use crate::{Now, Record};
+
+impl Coordinator {
+    /// Takes in a record of the store, before [`Coordinator::finish_loading`]. Of a key the last one counts;
+    /// several may come, in the order in which they were written.
+    pub fn load(&mut self, now: Now, record: Record) {
+        debug_assert_eq!(self.ctx.phase, Phase::Loading);
+        let at = self.ctx.at(now);
+        match record {
+            Record::Group(metadata) => self.load_group(at, metadata),
+            Record::GroupTombstone { group_id } => {
+                if let Some(slot) = self.by_id.get(&group_id).copied() {
+                    self.remove_group(slot);
+                }
+            }
+            Record::Offset { key, value } => {
+                let slot = self.loaded(at, &key.group_id);
+                let group = &mut self.groups[slot as usize];
+                group.offsets.insert(&mut self.ctx, key.topic, key.partition, value);
+            }
+            Record::OffsetTombstone { key } => {
+                if let Some(slot) = self.by_id.get(&key.group_id) {
+                    let group = &mut self.groups[*slot as usize];
+                    group.offsets.remove(&mut self.ctx, &key.topic, key.partition);
+                }
+            }
+        }
+    }
+
+    fn loaded(&mut self, at: At, group_id: &crate::Text) -> u32 {
+        match self.by_id.get(group_id) {
+            Some(slot) => *slot,
+            None => {
+                // What was accepted once is not refused because bounds have become narrower.
+                self.ctx.totals.add_group();
+                self.insert_group(at, group_id.clone())
+            }
+        }
+    }
+
+    fn load_group(&mut self, at: At, metadata: GroupMetadata) {
+        let slot = self.loaded(at, &metadata.group_id);
+        let ctx = &mut self.ctx;
+        let group = &mut self.groups[slot as usize];
+        let mut known = 0;
+        while let Some(member) = group.next_member(&mut known) {
+            group.remove_member(ctx, member);
+        }
+        let state = if metadata.members.is_empty() { State::Empty } else { State::Stable };
+        group.set_state(ctx, state);
+        group.state_timestamp_ms = metadata.state_timestamp_ms;
+        group.protocol_type = metadata.protocol_type.clone();
+        group.generation = metadata.generation;
+        group.protocol_name = metadata.protocol_name;
+        for kept in metadata.members {
+            if group.ids.contains_key(&kept.member_id) {
+                continue;
+            }
+            let member = Member::restored(ctx.uid(), kept, group.assignment_epoch);
+            ctx.totals.add_member();
+            ctx.totals.add_bytes(member.bytes());
+            group.add_member(ctx, member, &metadata.protocol_type);
+        }
+        if let Some(leader) = metadata.leader.and_then(|leader| group.ids.get(&leader).copied()) {
+            group.leader = Some(leader);
+        }
+    }
+
+    /// All records were taken in: sessions of all members start anew, and requests are served. A group that
+    /// was stable goes on as if nothing had happened; one that has too many members rebalances.
+    pub fn finish_loading(&mut self, now: Now) {
+        debug_assert_eq!(self.ctx.phase, Phase::Loading);
+        let at = self.ctx.at(now);
+        self.ctx.phase = Phase::Active;
+        let max = self.ctx.config.max_members_per_group;
+        for slot in self.by_id.values().copied().collect::<Vec<_>>() {
+            let group: &mut Group = &mut self.groups[slot as usize];
+            if group.members.is_empty() {
+                continue;
+            }
+            group.at = at;
+            group.sessions_from_ms = at.ms;
+            group.works.push_back(Work::ArmSessions { at: 0 });
+            if group.members.len() > max {
+                group.works.push_back(Work::Prepare);
+            }
+            self.settle(slot);
+        }
+    }
+}
