@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::files::{self, Files, Lock, is_aside};
+use super::files::{self, Files, Lock, Open, is_aside};
 
 /// The format that this version writes, and the newest one it reads.
 pub const FORMAT: u32 = 1;
@@ -150,7 +150,9 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// Locks the directory, which is made if need be, and reads what is current in it.
     pub(crate) fn open(files: &dyn Files, path: &Path) -> Result<(DataDir, Manifest), OpenError> {
-        make_with_parents(files, path)?;
+        if files.open(&path.join(MANIFEST), Open::Read).is_err() {
+            make_with_parents(files, path)?;
+        }
         let holder = format!("process {}", std::process::id());
         let lock = match files.lock(&path.join(LOCK), &holder) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -216,23 +218,30 @@ impl DataDir {
     }
 }
 
-/// Makes a directory and those above it that are missing, with lasting names.
-pub(crate) fn make_with_parents(files: &dyn Files, path: &Path) -> io::Result<()> {
-    if files.list(path).is_ok() {
-        return Ok(());
-    }
-    let above = files::parent(path);
-    if above != path && !above.as_os_str().is_empty() {
+/// Makes a directory and those above it that are missing, and all their names lasting: whoever made them
+/// may have been killed before it came to that.
+fn make_with_parents(files: &dyn Files, path: &Path) -> io::Result<()> {
+    let above = match files::parent(path) {
+        above if above.as_os_str().is_empty() => Path::new("."),
+        above => above,
+    };
+    if above != path && above != Path::new(".") {
         make_with_parents(files, above)?;
     }
-    files.create_dir(path)?;
-    files.sync_dir(if above.as_os_str().is_empty() { Path::new(".") } else { above })
+    if files.list(path).is_err() {
+        files.create_dir(path)?;
+    }
+    match files.sync_dir(above) {
+        // Above the directories that are ours there may be some that must not be opened.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::embedded::files::{MemFiles, Open};
+    use crate::store::embedded::files::MemFiles;
 
     fn manifest() -> Manifest {
         Manifest { cluster_id: "abcdefghijklmnopqrstuv".into(), layout: 3, shards: 4, catalogue: 2, starts: 17 }

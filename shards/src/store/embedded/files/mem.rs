@@ -116,6 +116,13 @@ impl MemFiles {
         locked(&self.machine).stopped
     }
 
+    /// Goes on after a stop as if only the process had been killed in the middle of that operation: nothing
+    /// that reached the machine is lost, and nothing more of it is lasting.
+    pub fn restart_process(&self) {
+        let mut machine = locked(&self.machine);
+        (machine.stop_at, machine.stopped) = (None, false);
+    }
+
     /// Makes the next such operation on a path that contains `path_part` fail.
     pub fn fail_next(&self, fault: Fault, path_part: &str) {
         locked(&self.machine).faults.push((fault, path_part.to_string()));

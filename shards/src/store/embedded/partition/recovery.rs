@@ -73,6 +73,12 @@ impl Recovery {
     fn run(mut self, leader_epoch: i32) -> io::Result<(PartitionLog, Recovered)> {
         let mut bases = self.list()?;
         let checkpoint = checkpoint::read(&*self.files, &self.dir, &mut self.producers)?;
+        let known =
+            checkpoint.as_ref().map(|c| (c.segments[0].base_offset, c.segments[c.segments.len() - 1].base_offset));
+        if !bases.is_empty() && known != bases.first().copied().zip(bases.last().copied()) {
+            // A killed process may have made or replaced files whose names are not lasting yet.
+            self.files.sync_dir(&self.dir)?;
+        }
         let last = match checkpoint {
             Some(checkpoint) => {
                 self.remove_before(&mut bases, checkpoint.segments[0].base_offset)?;

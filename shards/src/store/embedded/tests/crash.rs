@@ -113,7 +113,12 @@ fn start(files: &MemFiles, shards: u16, mut model: Model) -> Option<World> {
         Err(error) => panic!("the store does not start: {error}"),
     };
     let (engine, catalogue, mut coordinators) = parts(opened);
-    assert!(engine.leader_epoch() > model.starts, "an epoch is used once");
+    assert!(
+        engine.leader_epoch() > model.starts,
+        "an epoch is used once: {} after {}",
+        engine.leader_epoch(),
+        model.starts
+    );
     model.starts = engine.leader_epoch();
 
     let there = engine.catalogue();
@@ -365,6 +370,23 @@ fn crash_at(seed: u64, nth: u64) {
     start(&after.crash(nth), 2, model).expect("nor this one");
 }
 
+/// The process is killed in the middle of an operation, another one goes on, and then the power goes.
+fn kill_at(seed: u64, nth: u64) {
+    let files = MemFiles::new();
+    files.stop_at(nth);
+    let model = workload(&files, seed, Model::default());
+    files.restart_process();
+    let mut chance = Chance(nth);
+    let mut world = start(&files, 1 + chance.below(3) as u16, model).expect("the machine goes on");
+    for _ in 0..15 {
+        world.step(&mut chance);
+    }
+    let model = world.model.clone();
+    let after = files.crash(seed ^ nth);
+    drop(world);
+    start(&after, 2, model).expect("this machine does not stop");
+}
+
 fn operations_of(seed: u64) -> u64 {
     let files = MemFiles::new();
     workload(&files, seed, Model::default());
@@ -381,11 +403,19 @@ fn a_crash_at_every_operation_keeps_what_was_acknowledged() {
 }
 
 #[test]
+fn a_process_killed_at_every_operation_leaves_what_its_successor_can_stand_on() {
+    for nth in 1..=operations_of(1) {
+        kill_at(1, nth);
+    }
+}
+
+#[test]
 fn so_do_crashes_of_other_workloads() {
     for seed in 2..40 {
         let operations = operations_of(seed);
         for nth in (1 + seed % 17..=operations).step_by(37) {
             crash_at(seed, nth);
+            kill_at(seed, nth + 1);
         }
     }
 }
