@@ -48,6 +48,7 @@ use sweep::Sweep;
 
 /// What a group takes in, one after the other.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most inputs are requests, and few ever queue")]
 enum Input {
     Request { token: ReplyToken, connection: ConnectionId, request: Request },
     Timer(TimerKey),
@@ -83,7 +84,7 @@ impl Coordinator {
     }
 
     /// Groups.
-    pub fn groups(&self) -> usize {
+    pub fn group_count(&self) -> usize {
         self.groups.len()
     }
 
@@ -93,7 +94,7 @@ impl Coordinator {
     }
 
     /// Members of all groups.
-    pub fn members(&self) -> usize {
+    pub fn member_count(&self) -> usize {
         self.ctx.members
     }
 
@@ -113,7 +114,7 @@ impl Coordinator {
         let at = self.ctx.at(now);
         self.ctx.asked(token);
         if let Request::Join(join) = &request
-            && let Err(response) = self.check_join(join)
+            && let Some(response) = self.refused_join(join)
         {
             return self.ctx.reply(token, response);
         }
@@ -212,18 +213,21 @@ impl Coordinator {
         }
     }
 
-    /// What can be said of a join without its group (1.3, rows 2 to 5).
-    fn check_join(&mut self, request: &JoinGroupRequest) -> Result<(), Response> {
-        let echoed = |error| responses::join_error(request.api_version, error, request.member_id.clone());
-        match self.ctx.phase {
-            Phase::Stopped => return Err(echoed(ErrorCode::COORDINATOR_NOT_AVAILABLE)),
-            Phase::Loading | Phase::Active => join::check(&mut self.ctx, request).map_err(echoed)?,
+    /// The answer to a join where one can be given without its group (1.3, rows 2 to 5).
+    fn refused_join(&mut self, request: &JoinGroupRequest) -> Option<Response> {
+        let refused = |error, member_id| Some(responses::join_error(request.api_version, error, member_id));
+        let echo = || request.member_id.clone();
+        if self.ctx.phase == Phase::Stopped {
+            return refused(ErrorCode::COORDINATOR_NOT_AVAILABLE, echo());
+        }
+        if let Err(error) = join::check(&mut self.ctx, request) {
+            return refused(error, echo());
         }
         if self.ctx.phase == Phase::Loading {
-            let error = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS;
-            return Err(responses::join_error(request.api_version, error, Text::EMPTY));
+            return refused(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS, Text::EMPTY);
         }
-        join::check_bounds(&mut self.ctx, request).map_err(echoed)
+        let error = join::check_bounds(&mut self.ctx, request).err()?;
+        refused(error, echo())
     }
 
     /// The group that a request is for: `Ok(None)` where there is none.
