@@ -1,16 +1,18 @@
 //! The front of house of the gateway: command line, configuration, listeners and the Kafka APIs.
 //!
 //! A start reads top to bottom in `main.rs`: parse, check, serve. [`config::Config`] is checked once,
-//! before any work starts, and is trusted from then on.
+//! before any work starts, and is trusted from then on. [`serve`] brings everything up and down; [`net`] is
+//! the life of a connection, [`api`] that of a request.
 
 pub mod admin;
+pub mod api;
 pub mod cli;
 pub mod config;
 pub mod limits;
 pub mod logging;
-pub mod net {
-    //! Sockets and what clients are told of them.
-    pub mod advertise;
-}
+pub mod net;
+mod parts;
 pub mod ready_file;
 pub mod rlimits;
+pub mod scrape;
+pub mod serve;

@@ -25,8 +25,15 @@ fn produce_request(topic: &str, partition: i32, acks: i16, value: &str) -> Produ
     ProduceRequest::default().with_acks(acks).with_timeout_ms(30_000).with_topic_data(vec![topic])
 }
 
+/// As a client of version 3 or later sends it: with the name of its software.
+fn api_versions_request() -> ApiVersionsRequest {
+    ApiVersionsRequest::default()
+        .with_client_software_name(string("raw"))
+        .with_client_software_version(string("1.0"))
+}
+
 fn api_versions_work(raw: &mut Raw) {
-    let response = raw.call(3, &ApiVersionsRequest::default());
+    let response = raw.call(3, &api_versions_request());
     assert_eq!(response.error_code, 0);
 }
 
@@ -84,7 +91,7 @@ async fn different_requests_of_one_connection_are_answered_in_order() {
     let mut raw = Raw::connect(gateway.bootstrap());
     let produced = raw.send(9, &produce_request("orders", 2, -1, "v"));
     let described = raw.send(12, &MetadataRequest::default());
-    let versions = raw.send(3, &ApiVersionsRequest::default());
+    let versions = raw.send(3, &api_versions_request());
     let silent = produce_request("orders", 2, 0, "no answer");
     raw.send(9, &silent);
     let again = raw.send(9, &produce_request("orders", 2, 1, "v"));
@@ -130,12 +137,7 @@ async fn every_listed_version_of_api_versions_is_answered() {
     let highest = raw.call(0, &ApiVersionsRequest::default());
     let highest = highest.api_keys.iter().find(|api| api.api_key == 18).expect("itself").max_version;
     for version in 0..=highest {
-        let request = ApiVersionsRequest::default();
-        let request = if version < 3 {
-            request
-        } else {
-            request.with_client_software_name(string("raw")).with_client_software_version(string("1"))
-        };
+        let request = if version < 3 { ApiVersionsRequest::default() } else { api_versions_request() };
         let response = raw.call(version, &request);
         assert_eq!(response.error_code, 0, "version {version}");
         let produce = response.api_keys.iter().find(|api| api.api_key == 0).expect("Produce");

@@ -1,0 +1,154 @@
+//! Shard 0 alone: changes of the catalogue, one after the other.
+//!
+//! A change is durable first, then every shard opens what it owns of it, then every shard shows it to
+//! clients, then it is answered. So no client sees a topic that some shard cannot serve yet, and a crash
+//! in between leaves either the old catalogue or the new one.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ringgate_group::ErrorCode;
+use ringgate_group::route::ShardId;
+use uuid::Uuid;
+
+use crate::call::{CatalogueCall, CreateTopicsCall, DeleteTopicsCall, TopicResult};
+use crate::catalogue::{Catalogue, NewTopic, Topic};
+use crate::log_driver::LogDriver;
+use crate::store::embedded::catalogue_log::{CatalogueLog, CatalogueRecord};
+use crate::topic_config::TopicConfig;
+use crate::{Shard, ShardHandle};
+
+/// The shard that owns the catalogue.
+pub const CONTROLLER: ShardId = ShardId(0);
+
+/// The catalogue's owner.
+pub struct Controller {
+    log: Rc<LogDriver<CatalogueLog>>,
+    /// The newest catalogue that is durable.
+    latest: RefCell<Arc<Catalogue>>,
+    /// One change at a time; the next starts from what this one leaves.
+    turn: async_lock::Mutex<()>,
+}
+
+impl Controller {
+    /// The owner of what the log has said so far.
+    pub fn new(log: CatalogueLog, latest: Arc<Catalogue>) -> Controller {
+        Controller {
+            log: Rc::new(LogDriver::new(log)),
+            latest: RefCell::new(latest),
+            turn: async_lock::Mutex::new(()),
+        }
+    }
+
+    /// Creates topics: each is made or refused on its own.
+    pub(crate) async fn create(shard: &ShardHandle, call: CreateTopicsCall) -> Vec<TopicResult> {
+        let Some(this) = &shard.controller else {
+            return call.topics.iter().map(|_| not_controller()).collect();
+        };
+        let _turn = this.turn.lock().await;
+        let latest = this.latest.borrow().clone();
+        let mut room = shard.settings.max_partitions.saturating_sub(latest.partition_count());
+        let mut names = HashSet::new();
+        let results: Vec<TopicResult> = call
+            .topics
+            .into_iter()
+            .map(|new| {
+                let topic = checked(shard, &latest, new, &mut room)?;
+                if !names.insert(topic.name.clone()) {
+                    return Err((ErrorCode::INVALID_REQUEST, format!("Topic {} is named twice", topic.name)));
+                }
+                Ok(topic)
+            })
+            .collect();
+        let made: Vec<Arc<Topic>> = results.iter().flatten().cloned().collect();
+        if call.validate_only || made.is_empty() {
+            return results;
+        }
+        let records = made.iter().map(|t| CatalogueRecord::Created(t.clone())).collect();
+        match this.change(shard, records, latest.with(&made)).await {
+            Ok(()) => results,
+            Err(message) => refuse_all(results, &message),
+        }
+    }
+
+    /// Deletes topics.
+    pub(crate) async fn delete(shard: &ShardHandle, call: DeleteTopicsCall) -> Vec<TopicResult> {
+        let Some(this) = &shard.controller else {
+            return call.topics.iter().map(|_| not_controller()).collect();
+        };
+        let _turn = this.turn.lock().await;
+        let latest = this.latest.borrow().clone();
+        let results: Vec<TopicResult> = call
+            .topics
+            .iter()
+            .map(|id| {
+                let unknown = || (ErrorCode::UNKNOWN_TOPIC_ID, "This server does not host this topic ID.".to_string());
+                latest.topic_by_id(*id).cloned().ok_or_else(unknown)
+            })
+            .collect();
+        let gone: Vec<Uuid> = results.iter().flatten().map(|t| t.id).collect();
+        if gone.is_empty() {
+            return results;
+        }
+        let records = gone.iter().map(|id| CatalogueRecord::Deleted(*id)).collect();
+        match this.change(shard, records, latest.without(&gone)).await {
+            Ok(()) => results,
+            Err(message) => refuse_all(results, &message),
+        }
+    }
+
+    async fn change(&self, shard: &ShardHandle, records: Vec<CatalogueRecord>, next: Catalogue) -> Result<(), String> {
+        self.log.append_durable(shard, |log| log.append(records)).await?;
+        let next = Arc::new(next);
+        *self.latest.borrow_mut() = next.clone();
+        everywhere(shard, || CatalogueCall::Prepare(next.clone())).await;
+        everywhere(shard, || CatalogueCall::Publish(next.clone())).await;
+        Ok(())
+    }
+
+    /// Finishes the writes that have started.
+    pub(crate) async fn finish(&self, shard: &ShardHandle) {
+        self.log.idle(shard).await;
+    }
+}
+
+async fn everywhere(shard: &Rc<Shard>, call: impl Fn() -> CatalogueCall) {
+    let calls: Vec<_> = shard.route().all().map(|other| shard.submit_to(other, call())).collect();
+    for call in calls {
+        call.await;
+    }
+}
+
+fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut usize) -> TopicResult {
+    if latest.topic(&new.name).is_some() {
+        return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("Topic '{}' already exists.", new.name)));
+    }
+    TopicConfig::parse(&new.config, shard.settings.topic_defaults).map_err(|why| (ErrorCode::INVALID_CONFIG, why))?;
+    let partitions = usize::try_from(new.partitions).unwrap_or(0);
+    if partitions == 0 {
+        return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".into()));
+    }
+    let Some(left) = room.checked_sub(partitions) else {
+        let most = shard.settings.max_partitions;
+        let message = format!("{partitions} partitions more would pass the gateway's max_partitions of {most}");
+        return Err((ErrorCode::INVALID_PARTITIONS, message));
+    };
+    *room = left;
+    Ok(Arc::new(Topic {
+        id: Uuid::new_v4(),
+        name: new.name,
+        partitions: new.partitions,
+        config: new.config,
+        created_at_ms: shard.now_ms(),
+    }))
+}
+
+fn refuse_all(results: Vec<TopicResult>, message: &str) -> Vec<TopicResult> {
+    results.into_iter().map(|r| r.and_then(|_| Err((ErrorCode::KAFKA_STORAGE_ERROR, message.to_string())))).collect()
+}
+
+fn not_controller() -> TopicResult {
+    Err((ErrorCode::NOT_CONTROLLER, "This shard is not the controller.".into()))
+}

@@ -1,0 +1,254 @@
+//! The groups that a shard coordinates: the coordinator's effects carried out, and its writes batched into
+//! the shard's log.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use ringgate_group::{
+    Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Now, Record, ReplyToken, StoreError, Totals,
+};
+use ringgate_group::request::HeartbeatRequest;
+use slab::Slab;
+
+use crate::call::{GroupCall, Reply, ReplyTo};
+use crate::clock::Clock;
+use crate::limits::{EFFECTS_SLICE, EXPIRY_PERIOD};
+use crate::log_driver::LogDriver;
+use crate::metrics::ShardReport;
+use crate::settings::ShardSettings;
+use crate::store::embedded::coordinator_log::{CoordinatorLog, LogRecord, RecordKey};
+use crate::timers::{Sleep, TimerKey};
+use crate::ShardHandle;
+
+/// One shard's groups and the log that keeps them.
+pub(crate) struct Groups {
+    coordinator: RefCell<Coordinator>,
+    batcher: RefCell<Batcher>,
+    log: Rc<LogDriver<CoordinatorLog>>,
+    /// Where the answer to each open request goes.
+    asked: RefCell<Slab<ReplyTo>>,
+    /// A task carries effects out in slices; those that come meanwhile are its, too.
+    pumping: Cell<bool>,
+    writing: Cell<bool>,
+    batches: Cell<u64>,
+    records: Cell<u64>,
+    clock: Clock,
+}
+
+impl Groups {
+    /// Groups that are still to be loaded.
+    pub(crate) fn new(settings: &ShardSettings, totals: Arc<Totals>, clock: Clock, log: CoordinatorLog) -> Groups {
+        let random = || uuid::Uuid::new_v4().as_u128();
+        Groups {
+            coordinator: RefCell::new(Coordinator::new(settings.group.clone(), totals, random)),
+            batcher: RefCell::new(Batcher::new(settings.offset_linger)),
+            log: Rc::new(LogDriver::new(log)),
+            asked: RefCell::default(),
+            pumping: Cell::new(false),
+            writing: Cell::new(false),
+            batches: Cell::new(0),
+            records: Cell::new(0),
+            clock,
+        }
+    }
+
+    fn now(&self) -> Now {
+        Now { mono_ms: self.clock.mono_ms(), wall_ms: self.clock.wall_ms() }
+    }
+
+    /// Brings back what the log keeps: stable groups go on as if nothing had happened.
+    pub(crate) async fn load(&self, shard: &ShardHandle) {
+        let recovered = self.log.with(CoordinatorLog::take_recovered);
+        for (nth, record) in recovered.into_iter().enumerate() {
+            match Record::decode(record.kind, record.version, &record.payload) {
+                Ok(record) => self.coordinator.borrow_mut().load(self.now(), record),
+                // The log has checked the bytes, so this was written by somebody who knew more.
+                Err(error) => tracing::error!(shard = shard.id().0, %error, "a record of a group is not understood"),
+            }
+            if nth % EFFECTS_SLICE == 0 {
+                ringgate_runtime::yield_now().await;
+            }
+        }
+        self.coordinator.borrow_mut().finish_loading(self.now());
+        self.pump(shard);
+    }
+
+    /// Takes in a request.
+    pub(crate) fn handle(&self, shard: &ShardHandle, call: GroupCall, to: ReplyTo) {
+        let token = ReplyToken(self.asked.borrow_mut().insert(to) as u64);
+        let GroupCall { connection, request } = call;
+        self.coordinator.borrow_mut().handle_request(self.now(), token, connection, request);
+        self.pump(shard);
+    }
+
+    /// A Heartbeat waits behind another request of its connection: its member's session goes on.
+    pub(crate) fn heartbeat_seen(&self, request: &HeartbeatRequest) {
+        self.coordinator.borrow_mut().handle_heartbeat_seen(self.now(), request);
+    }
+
+    /// Topics are gone, and the offsets committed for them with them.
+    pub(crate) fn topics_deleted(&self, shard: &ShardHandle, topics: Vec<DeletedTopic>) {
+        self.coordinator.borrow_mut().handle_topics_deleted(self.now(), topics);
+        self.pump(shard);
+    }
+
+    /// Lets offsets go whose time is over, every [`EXPIRY_PERIOD`].
+    pub(crate) async fn expire(shard: ShardHandle) {
+        loop {
+            Sleep::new(&shard, EXPIRY_PERIOD).await;
+            shard.groups.coordinator.borrow_mut().handle_expiry(shard.groups.now());
+            shard.groups.pump(&shard);
+        }
+    }
+
+    /// A timer is due.
+    pub(crate) fn timer(&self, shard: &ShardHandle, key: ringgate_group::TimerKey) {
+        self.coordinator.borrow_mut().handle_timer(self.now(), key);
+        self.pump(shard);
+    }
+
+    /// The connection is gone.
+    pub(crate) fn connection_closed(&self, shard: &ShardHandle, connection: ConnectionId) {
+        self.coordinator.borrow_mut().handle_connection_closed(self.now(), connection);
+        self.pump(shard);
+    }
+
+    /// Nothing was done for this long.
+    pub(crate) fn stalled(&self, shard: &ShardHandle, stall_ms: u64) {
+        self.coordinator.borrow_mut().handle_stall(stall_ms);
+        self.pump(shard);
+    }
+
+    /// The gateway stops: what is parked is answered.
+    pub(crate) fn shutdown(&self, shard: &ShardHandle) {
+        self.coordinator.borrow_mut().handle_shutdown(self.now());
+        self.pump(shard);
+    }
+
+    /// Finishes what is being written.
+    pub(crate) async fn finish(&self, shard: &ShardHandle) {
+        while !self.batcher.borrow().is_idle() {
+            self.log.idle(shard).await;
+            ringgate_runtime::yield_now().await;
+        }
+        self.log.idle(shard).await;
+    }
+
+    pub(crate) fn report(&self) -> ShardReport {
+        let coordinator = self.coordinator.borrow();
+        ShardReport {
+            groups: coordinator.group_count(),
+            members: coordinator.member_count(),
+            commit_batches: self.batches.get(),
+            commit_records: self.records.get(),
+            limits_hit: coordinator.limits_hit().iter().filter(|(_, count)| *count > 0).collect(),
+            ..ShardReport::default()
+        }
+    }
+
+    /// Carries out what the coordinator wants; in slices, so that the answers of one large rebalance do not
+    /// hold up everything else.
+    fn pump(&self, shard: &ShardHandle) {
+        if self.pumping.get() || !self.carry_out(shard, EFFECTS_SLICE) {
+            return;
+        }
+        self.pumping.set(true);
+        let shard = shard.clone();
+        ringgate_runtime::spawn(async move {
+            let groups = &shard.groups;
+            loop {
+                ringgate_runtime::yield_now().await;
+                if !groups.carry_out(&shard, EFFECTS_SLICE) {
+                    break;
+                }
+            }
+            groups.pumping.set(false);
+        })
+        .detach();
+    }
+
+    /// `true` when there may be more to do.
+    fn carry_out(&self, shard: &ShardHandle, most: usize) -> bool {
+        for _ in 0..most {
+            let effect = self.coordinator.borrow_mut().poll_effect();
+            match effect {
+                None => {
+                    self.write(shard);
+                    return false;
+                }
+                Some(Effect::Reply { token, response }) => {
+                    let to = self.asked.borrow_mut().remove(token.0 as usize);
+                    shard.reply(to, Reply::GroupAnswered(response));
+                }
+                Some(Effect::Persist { id, records }) => {
+                    self.batcher.borrow_mut().push(self.clock.mono_us(), id, records);
+                }
+                Some(Effect::ArmTimer { key, deadline_ms }) => shard.timers.arm(TimerKey::Group(key), deadline_ms),
+                Some(Effect::CancelTimer { key }) => shard.timers.cancel(&TimerKey::Group(key)),
+                Some(Effect::Worked) => {}
+            }
+        }
+        self.write(shard);
+        true
+    }
+
+    /// Starts the next batch when none is out; the task goes on while there are more.
+    fn write(&self, shard: &ShardHandle) {
+        if self.writing.get() || self.batcher.borrow().is_idle() {
+            return;
+        }
+        self.writing.set(true);
+        let shard = shard.clone();
+        ringgate_runtime::spawn(async move {
+            let groups = &shard.groups;
+            loop {
+                let batch = groups.batcher.borrow_mut().poll_batch(groups.clock.mono_us());
+                if let Some(batch) = batch {
+                    groups.write_batch(&shard, &batch.records).await;
+                    continue;
+                }
+                let Some(due_us) = groups.batcher.borrow().next_deadline_us() else { break };
+                let wait = due_us.saturating_sub(groups.clock.mono_us());
+                ringgate_runtime::sleep(Duration::from_micros(wait)).await;
+            }
+            groups.writing.set(false);
+        })
+        .detach();
+    }
+
+    async fn write_batch(&self, shard: &ShardHandle, records: &[Record]) {
+        self.batches.set(self.batches.get() + 1);
+        self.records.set(self.records.get() + records.len() as u64);
+        let records = records.iter().map(to_log).collect();
+        let result = self.log.append_durable(shard, |log| log.append(records)).await.map_err(|why| {
+            tracing::error!(shard = shard.id().0, why, "groups and offsets cannot be kept");
+            StoreError::Unavailable
+        });
+        let written = self.batcher.borrow_mut().handle_written(result);
+        if let Some(written) = written {
+            for id in written.ids {
+                self.coordinator.borrow_mut().handle_persisted(self.now(), id, written.result);
+            }
+        }
+        self.pump(shard);
+    }
+}
+
+fn to_log(record: &Record) -> LogRecord {
+    let mut payload = BytesMut::with_capacity(record.size_hint());
+    record.encode(&mut payload);
+    LogRecord { kind: record.kind(), version: record.version(), payload: payload.freeze() }
+}
+
+/// Looks into a stored record for the log, which knows nothing of groups.
+pub fn describe(kind: u8, version: u8, payload: &[u8]) -> Result<RecordKey, String> {
+    let record = Record::decode(kind, version, payload).map_err(|error| error.to_string())?;
+    Ok(RecordKey {
+        key: record.key(),
+        is_tombstone: record.is_tombstone(),
+        group: record.group_id().as_str().into(),
+    })
+}

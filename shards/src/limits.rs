@@ -1,0 +1,31 @@
+//! Bounds of a shard's own work. Bounds that users set are in [`ShardSettings`](crate::settings::ShardSettings).
+
+use std::time::Duration;
+
+/// Requests of other shards served in one go before everything else gets its turn: long enough to pay
+/// for the wake-up, short enough (about 64 x 5 us) not to be felt.
+pub const MAILBOX_BATCH: usize = 64;
+
+/// Effects of the coordinator carried out in one go, so that the 10,000 answers of one rebalance do not
+/// hold up other groups: at about 2 us each this is well under 1 ms.
+pub const EFFECTS_SLICE: usize = 128;
+
+/// How late, in ms, the timer's wake-up must be for the shard to count as stalled (a suspended machine,
+/// SIGSTOP): sessions are then extended by the delay.
+pub const STALL_MS: u64 = 1000;
+
+/// The longest sleep, in ms, while any timer is armed: a stall is measured to within this.
+pub const LOOK_EVERY_MS: u64 = 500;
+
+/// How often committed offsets are looked at for whether their time is over (Kafka's
+/// `offsets.retention.check.interval.ms`).
+pub const EXPIRY_PERIOD: Duration = Duration::from_secs(600);
+
+/// Timers carried out in one go.
+pub const TIMERS_SLICE: usize = 256;
+
+/// Bytes of records walked in one go before everything else gets its turn: about 100 us of
+/// decompression.
+pub const WALK_SLICE: usize = 128 << 10;
+
+const _: () = assert!(LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0);

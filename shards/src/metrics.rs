@@ -1,0 +1,48 @@
+//! What a shard has counted, for a scrape.
+
+use crate::Shard;
+
+/// One shard's counters and gauges at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct ShardReport {
+    /// The shard.
+    pub shard: u16,
+    /// Partitions it owns.
+    pub partitions: usize,
+    /// Groups it coordinates.
+    pub groups: usize,
+    /// Their members.
+    pub members: usize,
+    /// Records appended.
+    pub records_in: u64,
+    /// Bytes of the batches appended.
+    pub bytes_in: u64,
+    /// Bytes of the batches read.
+    pub bytes_out: u64,
+    /// Batches that were refused.
+    pub batches_refused: u64,
+    /// Requests that wait in its mailbox.
+    pub mailbox_depth: usize,
+    /// Offset and group batches written.
+    pub commit_batches: u64,
+    /// Records in them.
+    pub commit_records: u64,
+    /// Limits of the coordinator that were hit, by name.
+    pub limits_hit: Vec<(&'static str, u64)>,
+}
+
+impl ShardReport {
+    pub(crate) fn of(shard: &Shard) -> ShardReport {
+        let counters = shard.partitions.counters();
+        ShardReport {
+            shard: shard.id().0,
+            partitions: shard.partitions.len(),
+            records_in: counters.records_in.get(),
+            bytes_in: counters.bytes_in.get(),
+            bytes_out: counters.bytes_out.get(),
+            batches_refused: counters.batches_refused.get(),
+            mailbox_depth: shard.mailroom.depth(shard.id()),
+            ..shard.groups.report()
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Reads, and watches for records to arrive.
+
+use std::rc::Rc;
+
+use ringgate_group::ErrorCode;
+use ringgate_group::route::ShardId;
+
+use super::{Partition, Partitions};
+use crate::call::{FetchCall, PartitionFetch, PartitionFetched, ReplyTo, TopicPartition, Watch, WatchId};
+use crate::store::embedded::partition::Read;
+use crate::{Shard, ShardHandle};
+
+/// Somebody waits for this many bytes in these partitions.
+pub(super) struct WatchState {
+    /// Each partition and the offset from which on bytes count.
+    partitions: Vec<(TopicPartition, i64)>,
+    /// Bytes that must still arrive.
+    missing: usize,
+    /// How far each partition's bytes have been counted.
+    counted: Vec<i64>,
+}
+
+impl Partitions {
+    /// Reads from each partition in turn under one byte budget; leaves the watch when there is too
+    /// little.
+    pub(crate) async fn fetch(&self, shard: &ShardHandle, to: ReplyTo, call: FetchCall) -> Vec<PartitionFetched> {
+        let mut left = call.max_bytes;
+        let mut nothing_yet = true;
+        let mut fetched = Vec::with_capacity(call.partitions.len());
+        for wanted in &call.partitions {
+            let read = match self.get(wanted.at) {
+                Some(partition) => partition.read(shard, wanted, left, nothing_yet).await,
+                None => PartitionFetched::failed(wanted.at, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            };
+            let bytes = read.bytes();
+            left = left.saturating_sub(bytes);
+            nothing_yet &= bytes == 0;
+            fetched.push(read);
+        }
+        let out = &self.counters.bytes_out;
+        let bytes: usize = fetched.iter().map(PartitionFetched::bytes).sum();
+        out.set(out.get() + bytes as u64);
+        if let Some(watch) = call.watch {
+            self.watch(shard, to.shard, watch, bytes, &fetched);
+        }
+        fetched
+    }
+
+    fn watch(&self, shard: &ShardHandle, origin: ShardId, watch: Watch, have: usize, fetched: &[PartitionFetched]) {
+        if have >= watch.min_bytes || fetched.iter().any(|f| f.error.is_err() || f.diverging_epoch.is_some()) {
+            return;
+        }
+        // Reads from disk take time: what arrived meanwhile was not counted, so the caller looks again.
+        let moved = fetched.iter().any(|f| match self.get(f.at) {
+            Some(partition) => partition.high_watermark() != f.high_watermark,
+            None => true,
+        });
+        if moved {
+            return shard.wake(origin, watch.id);
+        }
+        let key = (origin, watch.id);
+        for f in fetched {
+            if let Some(partition) = self.get(f.at) {
+                partition.watched_by.borrow_mut().push(key);
+            }
+        }
+        let state = WatchState {
+            partitions: fetched.iter().map(|f| (f.at, f.high_watermark)).collect(),
+            missing: watch.min_bytes - have,
+            counted: fetched.iter().map(|f| f.high_watermark).collect(),
+        };
+        self.watches.borrow_mut().insert(key, state);
+    }
+
+    /// Withdraws a watch; one that has been satisfied is gone already.
+    pub(crate) fn unwatch(&self, origin: ShardId, id: WatchId) {
+        let key = (origin, id);
+        if let Some(state) = self.watches.borrow_mut().remove(&key) {
+            self.forget(key, &state);
+        }
+    }
+
+    fn forget(&self, key: (ShardId, WatchId), state: &WatchState) {
+        for (at, _) in &state.partitions {
+            if let Some(partition) = self.get(*at) {
+                partition.watched_by.borrow_mut().retain(|k| *k != key);
+            }
+        }
+    }
+}
+
+impl Partition {
+    fn high_watermark(&self) -> i64 {
+        self.log.as_ref().map_or(-1, |log| log.with(|l| l.high_watermark()))
+    }
+
+    async fn read(
+        &self,
+        shard: &ShardHandle,
+        wanted: &PartitionFetch,
+        left: usize,
+        nothing_yet: bool,
+    ) -> PartitionFetched {
+        let Some(log) = &self.log else {
+            return PartitionFetched::failed(wanted.at, ErrorCode::KAFKA_STORAGE_ERROR);
+        };
+        if let Err(error) = check_leader_epoch(wanted.current_leader_epoch, shard.leader_epoch()) {
+            return PartitionFetched::failed(wanted.at, error);
+        }
+        let (mut fetched, read) = log.with(|log| {
+            let mut fetched = PartitionFetched::failed(wanted.at, ErrorCode::NONE);
+            fetched.high_watermark = log.high_watermark();
+            fetched.log_start_offset = log.log_start_offset();
+            if wanted.last_fetched_epoch >= 0 {
+                fetched.diverging_epoch = log.divergence(wanted.last_fetched_epoch, wanted.fetch_offset);
+            }
+            let read = match fetched.diverging_epoch {
+                Some(_) => Read::Empty,
+                None => log.read(wanted.fetch_offset, wanted.max_bytes.min(left), nothing_yet),
+            };
+            (fetched, read)
+        });
+        match read {
+            Read::Empty => {}
+            Read::Cached(records) => {
+                fetched.records = records;
+                shard.partitions.used(self);
+            }
+            Read::OutOfRange => fetched.error = ErrorCode::OFFSET_OUT_OF_RANGE,
+            Read::Disk(job) => match shard.files.run(move || job.run()).await {
+                Ok(Ok(records)) => fetched.records = records,
+                Ok(Err(error)) => {
+                    tracing::error!(
+                        topic = %self.topic.name,
+                        partition = self.at.partition,
+                        offset = wanted.fetch_offset,
+                        %error,
+                        "records cannot be read"
+                    );
+                    fetched.error = ErrorCode::KAFKA_STORAGE_ERROR;
+                }
+                Err(panic) => {
+                    tracing::error!(?panic, "reading records panicked");
+                    fetched.error = ErrorCode::UNKNOWN_SERVER_ERROR;
+                }
+            },
+        }
+        fetched
+    }
+
+    /// Counts what has arrived for each watch and wakes those that have enough.
+    pub(super) fn settle_watches(&self, shard: &Rc<Shard>) {
+        if self.watched_by.borrow().is_empty() {
+            return;
+        }
+        let Some(log) = &self.log else { return };
+        let high_watermark = self.high_watermark();
+        let watches = &shard.partitions.watches;
+        let mut enough = Vec::new();
+        for key in self.watched_by.borrow().iter() {
+            if let Some(state) = watches.borrow_mut().get_mut(key)
+                && let Some(nth) = state.partitions.iter().position(|(at, _)| *at == self.at)
+            {
+                let arrived = log.with(|l| l.bytes_between(state.counted[nth], high_watermark));
+                state.counted[nth] = high_watermark;
+                state.missing = state.missing.saturating_sub(arrived);
+                if state.missing == 0 {
+                    enough.push(*key);
+                }
+            }
+        }
+        for key in enough {
+            self.wake_watch(shard, key);
+        }
+    }
+
+    /// Whoever waits here looks again.
+    pub(super) fn wake_watches(&self, shard: &Rc<Shard>) {
+        for key in self.watched_by.take() {
+            self.wake_watch(shard, key);
+        }
+    }
+
+    fn wake_watch(&self, shard: &Rc<Shard>, key: (ShardId, WatchId)) {
+        let state = shard.partitions.watches.borrow_mut().remove(&key);
+        if let Some(state) = state {
+            shard.partitions.forget(key, &state);
+            self.watched_by.borrow_mut().retain(|k| *k != key);
+            shard.wake(key.0, key.1);
+        }
+    }
+}
+
+/// KIP-320: a client that believes in an older leader epoch has missed something, one that believes in a
+/// newer one knows more than this shard.
+pub(super) fn check_leader_epoch(claimed: i32, current: i32) -> Result<(), ErrorCode> {
+    match claimed {
+        -1 => Ok(()),
+        c if c < current => Err(ErrorCode::FENCED_LEADER_EPOCH),
+        c if c > current => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,224 @@
+//! The partitions that a shard owns: their logs, those who wait for appends to be safe, and those who
+//! wait for records to arrive.
+//!
+//! Batches enter a partition in the order in which they were submitted, however long it takes to look
+//! each of them through. What is written is readable (the high watermark is the end of what is written);
+//! what asks for durability is answered when it is synced.
+
+mod fetch;
+mod offsets;
+mod produce;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ringgate_group::{DeletedTopic, ErrorCode, Text};
+use ringgate_group::route::ShardId;
+
+use crate::call::{TopicPartition, WatchId};
+use crate::catalogue::{Catalogue, Topic};
+use crate::log_driver::LogDriver;
+use crate::store::embedded::Engine;
+use crate::store::embedded::partition::PartitionLog;
+use crate::store::embedded::TailCache;
+use crate::topic_config::TopicConfig;
+use crate::{Shard, ShardHandle};
+
+/// The partitions of one shard.
+pub(crate) struct Partitions {
+    engine: Engine,
+    open: RefCell<HashMap<TopicPartition, Rc<Partition>>>,
+    watches: RefCell<HashMap<(ShardId, WatchId), fetch::WatchState>>,
+    cache: RefCell<TailCache<TopicPartition>>,
+    counters: Counters,
+}
+
+/// What has happened so far, for the metrics.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) records_in: Cell<u64>,
+    pub(crate) bytes_in: Cell<u64>,
+    pub(crate) bytes_out: Cell<u64>,
+    pub(crate) batches_refused: Cell<u64>,
+}
+
+/// One partition.
+pub(crate) struct Partition {
+    at: TopicPartition,
+    topic: Arc<Topic>,
+    config: TopicConfig,
+    /// `None`: its files could not be opened; it answers `KAFKA_STORAGE_ERROR(56)`.
+    log: Option<Rc<LogDriver<PartitionLog>>>,
+    arriving: RefCell<VecDeque<produce::Arriving>>,
+    /// A batch is being looked through, in slices; those that arrive meanwhile queue behind it.
+    walking: Cell<bool>,
+    acks: RefCell<VecDeque<produce::AwaitingAck>>,
+    deleted: Cell<bool>,
+    watched_by: RefCell<Vec<(ShardId, WatchId)>>,
+}
+
+impl Partitions {
+    pub(crate) fn new(engine: Engine, tail_cache_bytes: usize) -> Partitions {
+        Partitions {
+            engine,
+            open: RefCell::default(),
+            watches: RefCell::default(),
+            cache: RefCell::new(TailCache::new(tail_cache_bytes)),
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.open.borrow().len()
+    }
+
+    /// A partition was appended to or read from: those that were not used for longest let go of cached
+    /// batches when all together hold too many.
+    fn used(&self, partition: &Partition) {
+        let Some(log) = &partition.log else { return };
+        let mut cache = self.cache.borrow_mut();
+        cache.used(partition.at, log.with(|log| log.cached_bytes()));
+        while let Some((victim, bytes)) = cache.victim() {
+            match self.get(victim).and_then(|p| p.log.clone()) {
+                Some(log) => {
+                    let left = log.with(|log| {
+                        log.trim_cache(bytes);
+                        log.cached_bytes()
+                    });
+                    cache.trimmed(victim, left);
+                }
+                None => cache.forget(victim),
+            }
+        }
+    }
+
+    fn get(&self, at: TopicPartition) -> Option<Rc<Partition>> {
+        self.open.borrow().get(&at).cloned()
+    }
+
+    /// Opens what this shard owns of a catalogue and has not open yet. A partition whose files cannot be
+    /// opened is there all the same and answers with an error, so that the others go on.
+    pub(crate) async fn open_missing(&self, shard: &ShardHandle, catalogue: &Catalogue) {
+        for topic in catalogue.topics() {
+            let config = match TopicConfig::parse(&topic.config, shard.settings.topic_defaults) {
+                Ok(config) => config,
+                Err(why) => {
+                    // It was checked when the topic was made; a newer ringgate may have known more.
+                    tracing::error!(topic = %topic.name, why, "the topic's settings are not understood; it has the defaults");
+                    TopicConfig::defaults(shard.settings.topic_defaults)
+                }
+            };
+            for partition in topic.owned_by(shard.route(), shard.id()) {
+                let at = TopicPartition { topic: topic.id, partition };
+                if self.open.borrow().contains_key(&at) {
+                    continue;
+                }
+                let opening = self.engine.open_partition(at, &config);
+                let log = match shard.files.run(opening).await {
+                    Ok(Ok(log)) => Some(log),
+                    Ok(Err(error)) => {
+                        tracing::error!(topic = %topic.name, partition, %error, "the partition cannot be opened");
+                        None
+                    }
+                    Err(panic) => {
+                        tracing::error!(topic = %topic.name, partition, ?panic, "opening the partition panicked");
+                        None
+                    }
+                };
+                self.insert(at, topic.clone(), config.clone(), log);
+            }
+        }
+    }
+
+    fn insert(&self, at: TopicPartition, topic: Arc<Topic>, config: TopicConfig, log: Option<PartitionLog>) {
+        let partition = Rc::new(Partition {
+            at,
+            topic,
+            config,
+            log: log.map(|log| Rc::new(LogDriver::new(log))),
+            arriving: RefCell::default(),
+            walking: Cell::new(false),
+            acks: RefCell::default(),
+            deleted: Cell::new(false),
+            watched_by: RefCell::default(),
+        });
+        if let Some(log) = &partition.log {
+            let weak = Rc::downgrade(&partition);
+            log.on_progress(move |shard| {
+                if let Some(partition) = weak.upgrade() {
+                    partition.settle(shard);
+                }
+            });
+        }
+        self.open.borrow_mut().insert(at, partition);
+    }
+
+    /// Shows a catalogue to clients and lets go of partitions that are not in it.
+    pub(crate) async fn publish(&self, shard: &ShardHandle, catalogue: Arc<Catalogue>) {
+        let before = shard.catalogue();
+        shard.show(catalogue.clone());
+        let deleted: Vec<DeletedTopic> = before
+            .topics()
+            .filter(|topic| catalogue.topic_by_id(topic.id).is_none())
+            .map(|topic| DeletedTopic { name: Text::from(&*topic.name), topic_id: topic.id.as_u128() })
+            .collect();
+        if !deleted.is_empty() {
+            shard.groups.topics_deleted(shard, deleted);
+        }
+        let gone: Vec<Rc<Partition>> =
+            self.open.borrow().values().filter(|p| catalogue.topic_by_id(p.at.topic).is_none()).cloned().collect();
+        if gone.is_empty() {
+            return;
+        }
+        for partition in gone {
+            self.open.borrow_mut().remove(&partition.at);
+            self.cache.borrow_mut().forget(partition.at);
+            partition.deleted.set(true);
+            partition.fail_all(shard, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+            if let Some(log) = &partition.log {
+                log.idle(shard).await;
+            }
+            let removing = self.engine.remove_partition(partition.at);
+            if let Ok(Err(error)) = shard.files.run(removing).await {
+                // The next start removes what no topic owns.
+                tracing::warn!(topic = %partition.topic.name, partition = partition.at.partition, %error, "files of a deleted partition are left");
+            }
+        }
+    }
+
+    /// Finishes the writes that have started.
+    pub(crate) async fn finish(&self, shard: &ShardHandle) {
+        let all: Vec<_> = self.open.borrow().values().cloned().collect();
+        for partition in &all {
+            if let Some(log) = &partition.log {
+                log.with(PartitionLog::request_checkpoint);
+                log.kick(shard);
+            }
+        }
+        for partition in &all {
+            if let Some(log) = &partition.log {
+                log.idle(shard).await;
+            }
+        }
+    }
+}
+
+impl Partition {
+    /// After a job: answers those whose append has come far enough and wakes those who wait for records.
+    fn settle(&self, shard: &Rc<Shard>) {
+        self.settle_acks(shard);
+        self.settle_watches(shard);
+    }
+
+    /// The partition is gone: nobody waits for it any longer.
+    fn fail_all(&self, shard: &Rc<Shard>, error: ErrorCode) {
+        self.fail_acks(shard, error);
+        self.wake_watches(shard);
+    }
+}

@@ -1,0 +1,343 @@
+//! A shard: one thread that owns its partitions, its groups and its connections, and asks the others
+//! for the rest.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use ringgate_group::ConnectionId;
+use ringgate_group::route::{Route, ShardId};
+use ringgate_runtime::{FileThreads, Notified};
+
+use crate::call::{Call, CatalogueCall, Reply, ReplyTo, Request, WatchId};
+use crate::catalogue::Catalogue;
+use crate::clock::Clock;
+use crate::controller::Controller;
+use crate::groups::Groups;
+use crate::limits::MAILBOX_BATCH;
+use crate::mailbox::{Envelope, Mailbox, Mailroom, Notice};
+use crate::metrics::ShardReport;
+use crate::partitions::Partitions;
+use crate::pending::{Pending, Questions};
+use crate::producer_ids::ProducerIds;
+use crate::settings::ShardSettings;
+use crate::timers::Timers;
+use crate::waiters::Waiters;
+use crate::watches::Watches;
+
+/// A shard as its own tasks hold it.
+pub type ShardHandle = Rc<Shard>;
+
+/// What one thread owns.
+pub struct Shard {
+    id: ShardId,
+    route: Route,
+    pub(crate) clock: Clock,
+    pub(crate) settings: ShardSettings,
+    pub(crate) mailroom: Arc<Mailroom>,
+    pub(crate) files: FileThreads,
+    pub(crate) questions: Questions,
+    backlogs: RefCell<Vec<VecDeque<Envelope>>>,
+    backlog_len: Cell<usize>,
+    room: Waiters,
+    visible: RefCell<Arc<Catalogue>>,
+    pub(crate) partitions: Partitions,
+    pub(crate) groups: Groups,
+    pub(crate) controller: Option<Rc<Controller>>,
+    pub(crate) timers: Timers,
+    pub(crate) watches: Watches,
+    producer_ids: RefCell<ProducerIds>,
+    leader_epoch: i32,
+    stopping: Cell<bool>,
+    stop: Waiters,
+}
+
+/// What a shard is made of.
+pub(crate) struct Parts {
+    pub(crate) id: ShardId,
+    pub(crate) route: Route,
+    pub(crate) settings: ShardSettings,
+    pub(crate) mailroom: Arc<Mailroom>,
+    pub(crate) files: FileThreads,
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) partitions: Partitions,
+    pub(crate) groups: Groups,
+    pub(crate) controller: Option<Rc<Controller>>,
+    pub(crate) leader_epoch: i32,
+    pub(crate) clock: Clock,
+}
+
+impl Shard {
+    pub(crate) fn new(parts: Parts) -> ShardHandle {
+        let shards = usize::from(parts.route.shards());
+        Rc::new(Shard {
+            id: parts.id,
+            route: parts.route,
+            clock: parts.clock,
+            settings: parts.settings,
+            mailroom: parts.mailroom,
+            files: parts.files,
+            questions: Questions::default(),
+            backlogs: RefCell::new((0..shards).map(|_| VecDeque::new()).collect()),
+            backlog_len: Cell::new(0),
+            room: Waiters::default(),
+            visible: RefCell::new(parts.catalogue),
+            partitions: parts.partitions,
+            groups: parts.groups,
+            controller: parts.controller,
+            timers: Timers::default(),
+            watches: Watches::default(),
+            producer_ids: RefCell::new(ProducerIds::new(parts.leader_epoch, parts.id)),
+            leader_epoch: parts.leader_epoch,
+            stopping: Cell::new(false),
+            stop: Waiters::default(),
+        })
+    }
+
+    /// Its number.
+    pub fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// Who owns what.
+    pub fn route(&self) -> Route {
+        self.route
+    }
+
+    /// The topics that clients may see.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
+        self.visible.borrow().clone()
+    }
+
+    pub(crate) fn show(&self, catalogue: Arc<Catalogue>) {
+        *self.visible.borrow_mut() = catalogue;
+    }
+
+    /// Milliseconds since the epoch, by the wall clock.
+    pub fn now_ms(&self) -> i64 {
+        self.clock.wall_ms()
+    }
+
+    /// The epoch of every partition's leader in this run: the directory's start counter.
+    pub fn leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
+    /// A producer id that was never given out before; -1 when this run has none left.
+    pub fn next_producer_id(&self) -> i64 {
+        self.producer_ids.borrow_mut().next_id()
+    }
+
+    /// Asks the owner. A plain call when that is this shard, otherwise one message there and one back.
+    pub fn submit_to<C: Call>(self: &Rc<Self>, owner: ShardId, call: C) -> Pending<C::Reply> {
+        let token = self.questions.ask();
+        let reply_to = ReplyTo { shard: self.id, token };
+        if owner == self.id {
+            self.serve(call.into(), reply_to);
+        } else {
+            self.backlogs.borrow_mut()[usize::from(owner.0)]
+                .push_back(Envelope { request: call.into(), reply_to });
+            self.flush(owner);
+        }
+        Pending::new(self.clone(), token)
+    }
+
+    /// Answers a question, wherever it came from.
+    pub(crate) fn reply(&self, to: ReplyTo, reply: Reply) {
+        if to.shard == self.id {
+            self.questions.answer(to.token, reply);
+        } else {
+            self.mailroom.notify(to.shard, Notice::Reply { token: to.token, reply });
+        }
+    }
+
+    /// Wakes a watch, wherever it was set.
+    pub(crate) fn wake(&self, shard: ShardId, watch: WatchId) {
+        if shard == self.id {
+            self.watches.wake(watch);
+        } else {
+            self.mailroom.notify(shard, Notice::Wake(watch));
+        }
+    }
+
+    /// Withdraws what a connection parked with these owners.
+    pub fn connection_closed(self: &Rc<Self>, connection: ConnectionId, owners: impl Iterator<Item = ShardId>) {
+        for owner in owners {
+            if owner == self.id {
+                self.groups.connection_closed(self, connection);
+            } else {
+                self.mailroom.notify(owner, Notice::ConnectionClosed(connection));
+            }
+        }
+    }
+
+    /// Whether requests for another shard are still waiting for room in its mailbox: connections stop
+    /// reading meanwhile.
+    pub fn is_backlogged(&self) -> bool {
+        self.backlog_len.get() > 0
+    }
+
+    /// Those who wait until nothing is backlogged.
+    pub fn room(&self) -> &Waiters {
+        &self.room
+    }
+
+    /// Whether the gateway is stopping.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// Waits for the gateway to stop.
+    pub async fn stopping(&self) {
+        self.stop.until(|| self.stopping.get()).await;
+    }
+
+    /// Those who wait for the gateway to stop.
+    pub fn stop(&self) -> &Waiters {
+        &self.stop
+    }
+
+    /// Serves the mailbox until the gateway stops and nothing is left to do.
+    pub(crate) async fn serve_mailbox(self: Rc<Self>, mailbox: Mailbox, notified: Notified) {
+        let mut batch = Vec::with_capacity(MAILBOX_BATCH);
+        loop {
+            let mut idle = true;
+            while let Some(notice) = mailbox.notice() {
+                idle = false;
+                self.take(notice);
+            }
+            mailbox.requests(self.id, &self.mailroom, MAILBOX_BATCH, &mut batch);
+            for Envelope { request, reply_to } in batch.drain(..) {
+                idle = false;
+                self.serve(request, reply_to);
+            }
+            if self.is_backlogged() {
+                for owner in self.route.all() {
+                    self.flush(owner);
+                }
+            }
+            if idle {
+                notified.notified().await;
+            } else {
+                ringgate_runtime::yield_now().await;
+            }
+        }
+    }
+
+    fn take(self: &Rc<Self>, notice: Notice) {
+        match notice {
+            Notice::Reply { token, reply } => self.questions.answer(token, reply),
+            Notice::Wake(watch) => self.watches.wake(watch),
+            Notice::ConnectionClosed(connection) => self.groups.connection_closed(self, connection),
+            Notice::Stop => {
+                self.stopping.set(true);
+                self.groups.shutdown(self);
+                self.stop.wake_all();
+            }
+        }
+    }
+
+    /// Does what the owner does. Runs up to the first wait at once.
+    fn serve(self: &Rc<Self>, request: Request, to: ReplyTo) {
+        let _owner = OwnerState::enter();
+        match request {
+            Request::Produced(call) => self.partitions.produce(self, call, to),
+            Request::Fetched(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move { Reply::Fetched(shard.partitions.fetch(&shard, to, call).await) });
+            }
+            Request::Unwatched(call) => {
+                self.partitions.unwatch(to.shard, call.id);
+                self.reply(to, Reply::Unwatched(()));
+            }
+            Request::Offsets(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move { Reply::Offsets(shard.partitions.list_offsets(&shard, call).await) });
+            }
+            Request::GroupAnswered(call) => self.groups.handle(self, call, to),
+            Request::SessionRefreshed(call) => {
+                self.groups.heartbeat_seen(&call.heartbeat);
+                self.reply(to, Reply::SessionRefreshed(()));
+            }
+            Request::TopicsCreated(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move { Reply::TopicsCreated(Controller::create(&shard, call).await) });
+            }
+            Request::TopicsDeleted(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move { Reply::TopicsDeleted(Controller::delete(&shard, call).await) });
+            }
+            Request::CatalogueApplied(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move {
+                    match call {
+                        CatalogueCall::Prepare(next) => shard.partitions.open_missing(&shard, &next).await,
+                        CatalogueCall::Publish(next) => shard.partitions.publish(&shard, next).await,
+                    }
+                    Reply::CatalogueApplied(())
+                });
+            }
+            Request::Reported(_) => self.reply(to, Reply::Reported(self.report())),
+        }
+    }
+
+    /// Answers with what a future comes to: at once when it need not wait, otherwise from a task.
+    fn answer_with(self: &Rc<Self>, to: ReplyTo, answer: impl Future<Output = Reply> + 'static) {
+        let mut answer = Box::pin(answer);
+        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(reply) => self.reply(to, reply),
+            Poll::Pending => {
+                let shard = self.clone();
+                ringgate_runtime::spawn(async move {
+                    let reply = pin!(answer).await;
+                    shard.reply(to, reply);
+                })
+                .detach();
+            }
+        }
+    }
+
+    fn flush(&self, owner: ShardId) {
+        let mut backlogs = self.backlogs.borrow_mut();
+        let backlog = &mut backlogs[usize::from(owner.0)];
+        if !backlog.is_empty() {
+            self.mailroom.send(self.id, owner, backlog);
+        }
+        let left = backlogs.iter().map(VecDeque::len).sum();
+        let before = self.backlog_len.replace(left);
+        drop(backlogs);
+        if before > 0 && left == 0 {
+            self.room.wake_all();
+        }
+    }
+
+    fn report(&self) -> ShardReport {
+        ShardReport::of(self)
+    }
+}
+
+/// While it is held a panic ends the process: it would leave what the shard owns half changed, and whoever
+/// called may survive its own panics.
+struct OwnerState {
+    /// A destructor that runs in a panic may ask, too.
+    already_panicking: bool,
+}
+
+impl OwnerState {
+    fn enter() -> OwnerState {
+        OwnerState { already_panicking: std::thread::panicking() }
+    }
+}
+
+impl Drop for OwnerState {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.already_panicking {
+            eprintln!("a shard's own state panicked; the process ends");
+            std::process::abort();
+        }
+    }
+}

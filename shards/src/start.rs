@@ -1,0 +1,131 @@
+//! From a data directory to running shards, and back.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ringgate_group::Totals;
+use ringgate_group::route::{Route, ShardId};
+use ringgate_runtime::{FileThreads, Notified, Notifier, notifier};
+
+use crate::clock::Clock;
+use crate::controller::{CONTROLLER, Controller};
+use crate::groups::Groups;
+use crate::mailbox::{Mailbox, Mailroom};
+use crate::partitions::Partitions;
+use crate::settings::ShardSettings;
+use crate::shard::Parts;
+use crate::store::embedded::{Engine, ShardStore};
+use crate::timers::Timers;
+use crate::{Shard, ShardHandle};
+
+/// Everything of one shard that can be made before its thread runs.
+pub struct Seed {
+    id: ShardId,
+    route: Route,
+    settings: ShardSettings,
+    mailroom: Arc<Mailroom>,
+    mailbox: Mailbox,
+    notified: Notified,
+    files: FileThreads,
+    engine: Engine,
+    store: ShardStore,
+    clock: Clock,
+    totals: Arc<Totals>,
+}
+
+/// Makes the seeds of all shards over an open engine.
+pub fn seeds(
+    engine: &Engine,
+    stores: Vec<ShardStore>,
+    settings: &ShardSettings,
+    files: &FileThreads,
+    mailbox_capacity: usize,
+) -> (Arc<Mailroom>, Vec<Seed>) {
+    let route = Route::new(stores.len() as u16);
+    let clock = Clock::start();
+    let totals = Arc::new(Totals::default());
+    let (notifiers, notifieds): (Vec<Notifier>, Vec<Notified>) = stores.iter().map(|_| notifier()).unzip();
+    let (mailroom, mailboxes) = Mailroom::new(notifiers, mailbox_capacity);
+    let mailroom = Arc::new(mailroom);
+    let seeds = stores
+        .into_iter()
+        .zip(mailboxes)
+        .zip(notifieds)
+        .enumerate()
+        .map(|(id, ((store, mailbox), notified))| Seed {
+            id: ShardId(id as u16),
+            route,
+            settings: settings.clone(),
+            mailroom: mailroom.clone(),
+            mailbox,
+            notified,
+            files: files.clone(),
+            engine: engine.clone(),
+            store,
+            clock,
+            totals: totals.clone(),
+        })
+        .collect();
+    (mailroom, seeds)
+}
+
+impl Seed {
+    /// Brings the shard up on this thread: its groups are loaded and its partitions open when this ends.
+    pub async fn start(self) -> Running {
+        let catalogue = self.engine.catalogue();
+        let tail_cache_bytes = self.settings.tail_cache_bytes;
+        let (coordinator_log, controller) = self.store.into_parts();
+        let controller = controller
+            .filter(|_| self.id == CONTROLLER)
+            .map(|log| Rc::new(Controller::new(log, catalogue.clone())));
+        let shard = Shard::new(Parts {
+            id: self.id,
+            route: self.route,
+            groups: Groups::new(&self.settings, self.totals, self.clock, coordinator_log),
+            settings: self.settings,
+            mailroom: self.mailroom,
+            files: self.files,
+            partitions: Partitions::new(self.engine.clone(), tail_cache_bytes),
+            controller,
+            leader_epoch: self.engine.leader_epoch(),
+            clock: self.clock,
+            catalogue: catalogue.clone(),
+        });
+        let mailbox = ringgate_runtime::spawn(shard.clone().serve_mailbox(self.mailbox, self.notified));
+        let timers = ringgate_runtime::spawn(Timers::turn(shard.clone()));
+        shard.groups.load(&shard).await;
+        shard.partitions.open_missing(&shard, &catalogue).await;
+        let expiry = ringgate_runtime::spawn(Groups::expire(shard.clone()));
+        Running { shard, tasks: RefCell::new(vec![mailbox, timers, expiry]) }
+    }
+}
+
+/// A shard that serves.
+pub struct Running {
+    shard: ShardHandle,
+    tasks: RefCell<Vec<ringgate_runtime::Task<()>>>,
+}
+
+impl Running {
+    /// The shard.
+    pub fn shard(&self) -> &ShardHandle {
+        &self.shard
+    }
+
+    /// Finishes the writes that have started and puts everything on disk.
+    pub async fn finish(&self) {
+        self.shard.groups.finish(&self.shard).await;
+        self.shard.partitions.finish(&self.shard).await;
+        if let Some(controller) = &self.shard.controller {
+            controller.finish(&self.shard).await;
+        }
+    }
+
+    /// Ends the shard's own tasks: nothing is answered any more.
+    pub async fn end(self) {
+        for task in self.tasks.take() {
+            task.cancel().await;
+        }
+    }
+}

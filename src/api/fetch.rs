@@ -1,0 +1,329 @@
+//! Fetch (API 1): reads record batches, waiting for some to arrive when there are too few.
+//!
+//! A Fetch that spans owners asks all of them at once, each under the whole byte budget; the parts are
+//! joined in the order of the request (or session), and whole batches over the budget are dropped. Below
+//! `min_bytes` it leaves one watch per owner and asks again at the first wake-up that may suffice, or at
+//! the deadline. No handler or owner holds anything while it waits.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use kafka_protocol::messages::FetchRequest;
+use ringgate_group::ErrorCode;
+use ringgate_group::route::ShardId;
+use ringgate_shards::ShardHandle;
+use ringgate_shards::call::{FetchCall, PartitionFetch, PartitionFetched, Watch};
+use ringgate_shards::timers::Sleep;
+use ringgate_shards::watches::WatchHandle;
+use ringgate_wire::fetch;
+
+use super::fetch_sessions::{Asked, Key, Mode, TopicKey, Wanted};
+use super::{Operation, Outcome, RequestContext, Resource};
+
+/// The first version that names topics by id (KIP-516).
+const TOPIC_IDS_SINCE: i16 = 13;
+
+/// One partition of the request: whom to ask, or what is wrong with it.
+struct Asking {
+    key: Key,
+    plan: Result<(ShardId, PartitionFetch), ErrorCode>,
+}
+
+/// What is known of one partition when the answer is made.
+pub(super) struct Answered {
+    pub(super) key: Key,
+    pub(super) fetched: Fetched,
+}
+
+/// A partition's part of the answer.
+pub(super) struct Fetched {
+    pub(super) error: ErrorCode,
+    pub(super) high_watermark: i64,
+    pub(super) log_start_offset: i64,
+    pub(super) diverging_epoch: Option<(i32, i64)>,
+    pub(super) records: Vec<bytes::Bytes>,
+}
+
+impl Fetched {
+    fn failed(error: ErrorCode) -> Fetched {
+        Fetched { error, high_watermark: -1, log_start_offset: -1, diverging_epoch: None, records: Vec::new() }
+    }
+
+    fn bytes(&self) -> usize {
+        self.records.iter().map(bytes::Bytes::len).sum()
+    }
+}
+
+/// Serves a Fetch.
+pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
+    let by_id = ctx.api_version >= TOPIC_IDS_SINCE;
+    let asked = Asked { session_id: request.session_id, session_epoch: request.session_epoch, by_id };
+    let sessions = &ctx.connection.fetch_sessions;
+    let session = sessions.borrow_mut().handle(Instant::now(), asked, wanted(&request, by_id), &forgotten(&request, by_id));
+    let (mode, wanted) = match session {
+        Ok(it) => it,
+        Err(error) => return encode(ctx, error, 0, Vec::new()),
+    };
+
+    let asking: Vec<Asking> = wanted.into_iter().map(|(key, wanted)| plan(ctx, key, wanted)).collect();
+    let max_bytes = usize::try_from(request.max_bytes).unwrap_or(0).min(ctx.connection.settings.max_fetch_bytes);
+    let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0).min(max_bytes.max(1));
+    let max_wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+
+    let fetched = read(ctx, &asking, min_bytes, max_bytes, max_wait).await;
+
+    let mut answered = Vec::with_capacity(asking.len());
+    for (asking, fetched) in asking.into_iter().zip(fetched) {
+        let with_data = fetched.error.is_err() || fetched.diverging_epoch.is_some() || !fetched.records.is_empty();
+        let news = sessions.borrow_mut().is_news(
+            mode,
+            &asking.key,
+            fetched.high_watermark,
+            fetched.log_start_offset,
+            with_data,
+        );
+        if news {
+            answered.push(Answered { key: asking.key, fetched });
+        }
+    }
+    let session_id = match mode {
+        Mode::Sessionless => 0,
+        Mode::Full(id) | Mode::Incremental(id) => id,
+    };
+    encode(ctx, ErrorCode::NONE, session_id, answered)
+}
+
+fn wanted(request: &FetchRequest, by_id: bool) -> Vec<(Key, Wanted)> {
+    let mut wanted = Vec::new();
+    for topic in &request.topics {
+        let name = topic_key(by_id, topic.topic.as_str(), topic.topic_id);
+        wanted.extend(topic.partitions.iter().map(|p| {
+            let what = Wanted {
+                fetch_offset: p.fetch_offset,
+                max_bytes: p.partition_max_bytes,
+                current_leader_epoch: p.current_leader_epoch,
+                last_fetched_epoch: p.last_fetched_epoch,
+            };
+            ((name.clone(), p.partition), what)
+        }));
+    }
+    wanted
+}
+
+fn forgotten(request: &FetchRequest, by_id: bool) -> Vec<Key> {
+    let mut forgotten = Vec::new();
+    for topic in &request.forgotten_topics_data {
+        let name = topic_key(by_id, topic.topic.as_str(), topic.topic_id);
+        forgotten.extend(topic.partitions.iter().map(|&p| (name.clone(), p)));
+    }
+    forgotten
+}
+
+fn topic_key(by_id: bool, name: &str, id: uuid::Uuid) -> TopicKey {
+    if by_id { TopicKey::Id(id) } else { TopicKey::Name(name.into()) }
+}
+
+fn plan(ctx: &RequestContext, key: Key, wanted: Wanted) -> Asking {
+    let catalogue = ctx.shard().catalogue();
+    let (topic, missing) = match &key.0 {
+        TopicKey::Name(name) => (catalogue.topic(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        TopicKey::Id(id) => (catalogue.topic_by_id(*id), ErrorCode::UNKNOWN_TOPIC_ID),
+    };
+    let plan = match topic {
+        None => Err(missing),
+        Some(topic) if !ctx.allowed(Operation::Read, Resource::Topic(&topic.name)) => {
+            Err(ErrorCode::TOPIC_AUTHORIZATION_FAILED)
+        }
+        Some(topic) => match topic.partition(key.1) {
+            None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            Some(at) => Ok((
+                topic.owner(ctx.shard().route(), key.1),
+                PartitionFetch {
+                    at,
+                    fetch_offset: wanted.fetch_offset,
+                    max_bytes: usize::try_from(wanted.max_bytes).unwrap_or(0),
+                    current_leader_epoch: wanted.current_leader_epoch,
+                    last_fetched_epoch: wanted.last_fetched_epoch,
+                },
+            )),
+        },
+    };
+    Asking { key, plan }
+}
+
+/// Reads until there is enough, some partition has an error to tell, or the time is up.
+async fn read(
+    ctx: &RequestContext,
+    asking: &[Asking],
+    min_bytes: usize,
+    max_bytes: usize,
+    max_wait: Duration,
+) -> Vec<Fetched> {
+    let shard = ctx.shard();
+    let by_owner = by_owner(asking);
+    let settles = |fetched: &[Fetched]| {
+        let failed = fetched.iter().any(|f| f.error.is_err() || f.diverging_epoch.is_some());
+        failed || fetched.iter().map(Fetched::bytes).sum::<usize>() >= min_bytes
+    };
+    if max_wait.is_zero() || by_owner.is_empty() || min_bytes == 0 {
+        return round(shard, asking, &by_owner, max_bytes, None).await;
+    }
+
+    // With one owner the first question may leave the watch; with several it must be known first how
+    // much each of them has.
+    let owners: Vec<ShardId> = by_owner.iter().map(|(owner, _)| *owner).collect();
+    let mut watch = (owners.len() == 1).then(|| (WatchHandle::new(shard, owners.clone()), vec![min_bytes]));
+    let mut deadline: Option<Sleep> = None;
+    loop {
+        let fetched = round(shard, asking, &by_owner, max_bytes, watch.as_ref().map(|(w, min)| (w, &min[..]))).await;
+        if settles(&fetched) || shard.is_stopping() {
+            return fetched;
+        }
+        let deadline = deadline.get_or_insert_with(|| Sleep::new(shard, max_wait));
+        let Some((handle, _)) = &watch else {
+            watch = Some((WatchHandle::new(shard, owners.clone()), shares(&fetched, &by_owner, min_bytes)));
+            continue;
+        };
+        ctx.waiting();
+        if !woken_before(handle, deadline, shard).await {
+            watch.take();
+            return round(shard, asking, &by_owner, max_bytes, None).await;
+        }
+        watch = Some((
+            WatchHandle::new(shard, owners.clone()),
+            if owners.len() == 1 { vec![min_bytes] } else { shares(&fetched, &by_owner, min_bytes) },
+        ));
+    }
+}
+
+/// What each owner must have for a wake-up: what it has, and an equal share of what is missing. While
+/// none of them reaches that, there is too little in all.
+fn shares(fetched: &[Fetched], by_owner: &[(ShardId, Vec<usize>)], min_bytes: usize) -> Vec<usize> {
+    let have: usize = fetched.iter().map(Fetched::bytes).sum();
+    let share = min_bytes.saturating_sub(have).div_ceil(by_owner.len()).max(1);
+    let of = |indexes: &[usize]| indexes.iter().map(|&i| fetched[i].bytes()).sum::<usize>() + share;
+    by_owner.iter().map(|(_, indexes)| of(indexes)).collect()
+}
+
+/// `false` when the time is up or the gateway stops.
+async fn woken_before(watch: &WatchHandle, deadline: &mut Sleep, shard: &ShardHandle) -> bool {
+    let (mut woken, mut stopping) = (pin!(watch.woken()), pin!(shard.stopping()));
+    let mut deadline = pin!(deadline);
+    std::future::poll_fn(|cx| {
+        if woken.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(true);
+        }
+        if deadline.as_mut().poll(cx).is_ready() || stopping.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(false);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The owners to be asked, each with the indexes of its partitions.
+fn by_owner(asking: &[Asking]) -> Vec<(ShardId, Vec<usize>)> {
+    let mut owners: Vec<(ShardId, Vec<usize>)> = Vec::new();
+    let mut at: HashMap<ShardId, usize> = HashMap::new();
+    for (index, asking) in asking.iter().enumerate() {
+        if let Ok((owner, _)) = &asking.plan {
+            let slot = *at.entry(*owner).or_insert_with(|| {
+                owners.push((*owner, Vec::new()));
+                owners.len() - 1
+            });
+            owners[slot].1.push(index);
+        }
+    }
+    owners
+}
+
+/// Asks all owners once and joins their answers in the order of the request.
+async fn round(
+    shard: &ShardHandle,
+    asking: &[Asking],
+    by_owner: &[(ShardId, Vec<usize>)],
+    max_bytes: usize,
+    watch: Option<(&WatchHandle, &[usize])>,
+) -> Vec<Fetched> {
+    let calls: Vec<_> = by_owner
+        .iter()
+        .enumerate()
+        .map(|(nth, (owner, indexes))| {
+            let partitions = indexes.iter().filter_map(|&i| asking[i].plan.as_ref().ok().map(|(_, p)| p.clone()));
+            let watch = watch.map(|(handle, min_bytes)| Watch { id: handle.id(), min_bytes: min_bytes[nth] });
+            shard.submit_to(*owner, FetchCall { partitions: partitions.collect(), max_bytes, watch })
+        })
+        .collect();
+    let mut joined: Vec<Fetched> =
+        asking.iter().map(|a| Fetched::failed(*a.plan.as_ref().err().unwrap_or(&ErrorCode::NONE))).collect();
+    for ((_, indexes), call) in by_owner.iter().zip(calls) {
+        for (&index, fetched) in indexes.iter().zip(call.await.0) {
+            joined[index] = from_owner(fetched);
+        }
+    }
+    if by_owner.len() > 1 {
+        keep_to_budget(&mut joined, max_bytes);
+    }
+    joined
+}
+
+fn from_owner(fetched: PartitionFetched) -> Fetched {
+    Fetched {
+        error: fetched.error,
+        high_watermark: fetched.high_watermark,
+        log_start_offset: fetched.log_start_offset,
+        diverging_epoch: fetched.diverging_epoch,
+        records: fetched.records,
+    }
+}
+
+/// Drops whole batches over the budget; the first batch of all always stays (KIP-74).
+fn keep_to_budget(joined: &mut [Fetched], max_bytes: usize) {
+    let mut left = max_bytes;
+    let mut first = true;
+    for fetched in joined {
+        let mut full = false;
+        fetched.records.retain(|batch| {
+            let fits = !full && (batch.len() <= left || first);
+            full |= !fits;
+            if fits {
+                left = left.saturating_sub(batch.len());
+                first = false;
+            }
+            fits
+        });
+    }
+}
+
+fn encode(ctx: &RequestContext, error: ErrorCode, session_id: i32, answered: Vec<Answered>) -> Outcome {
+    let mut topics: Vec<fetch::Topic> = Vec::new();
+    let mut at: HashMap<TopicKey, usize> = HashMap::new();
+    for Answered { key: (topic, partition), fetched } in answered {
+        let index = *at.entry(topic.clone()).or_insert_with(|| {
+            let (name, id) = match topic {
+                TopicKey::Name(name) => (name.to_string(), uuid::Uuid::nil()),
+                TopicKey::Id(id) => (String::new(), id),
+            };
+            topics.push(fetch::Topic { name, id, partitions: Vec::new() });
+            topics.len() - 1
+        });
+        topics[index].partitions.push(fetch::Partition {
+            partition,
+            error_code: fetched.error.0,
+            high_watermark: fetched.high_watermark,
+            // There are no transactions, so what is written is stable.
+            last_stable_offset: fetched.high_watermark,
+            log_start_offset: fetched.log_start_offset,
+            diverging_epoch: fetched.diverging_epoch,
+            records: fetched.records,
+        });
+    }
+    let response = fetch::Response { error_code: error.0, session_id };
+    match fetch::encode(ctx.api_version, ctx.correlation_id, response, topics) {
+        Some(segments) => Outcome::Respond(segments),
+        None => Outcome::Close("a Fetch response of more than 2 GiB".into()),
+    }
+}

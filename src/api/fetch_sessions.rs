@@ -1,0 +1,317 @@
+//! Fetch sessions (KIP-227): what each incremental fetcher wants, so that it need not say so again.
+//!
+//! The sessions of one shard, as a value. A session lives on the shard of the connection that made it;
+//! its id carries the shard in its top bits, and another shard answers
+//! `FETCH_SESSION_ID_NOT_FOUND(70)`, at which clients start over. Their number is bounded: a new one
+//! takes the place of the one that was not used for longest, if that was long enough ago, otherwise the
+//! fetcher is served without a session.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use indexmap::IndexMap;
+use ringgate_group::ErrorCode;
+use ringgate_group::route::ShardId;
+use uuid::Uuid;
+
+/// How a session names a topic: by name up to Fetch v12, by id from v13.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum TopicKey {
+    /// Fetch up to v12.
+    Name(std::rc::Rc<str>),
+    /// Fetch from v13.
+    Id(Uuid),
+}
+
+/// A partition as a fetcher names it.
+pub type Key = (TopicKey, i32);
+
+/// What a fetcher wants of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The first offset wanted.
+    pub fetch_offset: i64,
+    /// The bound on this partition's record bytes.
+    pub max_bytes: i32,
+    /// -1 for none.
+    pub current_leader_epoch: i32,
+    /// -1 for none.
+    pub last_fetched_epoch: i32,
+}
+
+/// What the fetcher was last told of a partition, so that only news is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    high_watermark: i64,
+    log_start_offset: i64,
+}
+
+struct Session {
+    epoch: i32,
+    by_id: bool,
+    partitions: IndexMap<Key, (Wanted, Option<Told>)>,
+    used: Instant,
+}
+
+/// How a Fetch is to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Every partition that was asked for; the response carries session id 0.
+    Sessionless,
+    /// Every partition; the response carries the id of the session just made.
+    Full(i32),
+    /// Only what is new; the response carries the session's id.
+    Incremental(i32),
+}
+
+/// What one Fetch request asks of the sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// The request's session id, 0 for none.
+    pub session_id: i32,
+    /// The request's session epoch: 0 makes a session, -1 ends it.
+    pub session_epoch: i32,
+    /// Whether the request names topics by id (v13 and later).
+    pub by_id: bool,
+}
+
+/// The sessions of one shard.
+pub struct FetchSessions {
+    shard: ShardId,
+    sessions: HashMap<i32, Session>,
+    most: usize,
+    next: u32,
+}
+
+/// A session must have been idle for this long before another may take its place
+/// (`min.incremental.fetch.session.eviction.ms`).
+pub const EVICTION_IDLE: Duration = Duration::from_secs(120);
+
+/// Bits of a session id below those of its shard.
+const SEQUENCE_BITS: u32 = 20;
+
+impl FetchSessions {
+    /// No sessions yet, `most` at the most.
+    pub fn new(shard: ShardId, most: usize) -> FetchSessions {
+        FetchSessions { shard, sessions: HashMap::new(), most, next: 0 }
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Takes a request in and says what to read, in order, and how to answer.
+    ///
+    /// # Errors
+    /// `FETCH_SESSION_ID_NOT_FOUND(70)`, `INVALID_FETCH_SESSION_EPOCH(71)`,
+    /// `FETCH_SESSION_TOPIC_ID_ERROR(106)`: for the whole response.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        asked: Asked,
+        wanted: Vec<(Key, Wanted)>,
+        forgotten: &[Key],
+    ) -> Result<(Mode, Vec<(Key, Wanted)>), ErrorCode> {
+        if asked.session_epoch <= 0 {
+            self.sessions.remove(&asked.session_id);
+            if asked.session_epoch < 0 || wanted.is_empty() {
+                return Ok((Mode::Sessionless, wanted));
+            }
+            return Ok((self.begin(now, asked.by_id, &wanted), wanted));
+        }
+        let session = self.sessions.get_mut(&asked.session_id).ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
+        if session.epoch != asked.session_epoch {
+            return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
+        }
+        if session.by_id != asked.by_id {
+            return Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
+        }
+        for key in forgotten {
+            session.partitions.shift_remove(key);
+        }
+        for (key, wanted) in wanted {
+            // What the fetcher was told stays true when it only moves on.
+            session.partitions.entry(key).and_modify(|(w, _)| *w = wanted).or_insert((wanted, None));
+        }
+        session.used = now;
+        if session.partitions.is_empty() {
+            self.sessions.remove(&asked.session_id);
+            return Ok((Mode::Sessionless, Vec::new()));
+        }
+        session.epoch = session.epoch.checked_add(1).unwrap_or(1);
+        let all = session.partitions.iter().map(|(key, (wanted, _))| (key.clone(), *wanted)).collect();
+        Ok((Mode::Incremental(asked.session_id), all))
+    }
+
+    /// Whether an incremental answer must name the partition, and remembers what it says. A partition
+    /// with records or an error is always named.
+    pub fn is_news(
+        &mut self,
+        mode: Mode,
+        key: &Key,
+        high_watermark: i64,
+        log_start_offset: i64,
+        has_records_or_error: bool,
+    ) -> bool {
+        let (id, named) = match mode {
+            Mode::Sessionless => return true,
+            Mode::Full(id) => (id, true),
+            Mode::Incremental(id) => (id, has_records_or_error),
+        };
+        let Some(entry) = self.sessions.get_mut(&id).and_then(|s| s.partitions.get_full_mut(key)) else {
+            return true;
+        };
+        let (index, _, (_, told)) = entry;
+        let now = Told { high_watermark, log_start_offset };
+        let news = named || *told != Some(now);
+        *told = Some(now);
+        if has_records_or_error && let Some(session) = self.sessions.get_mut(&id) {
+            // Those that got something go to the back, so that all get their turn under a budget.
+            let last = session.partitions.len() - 1;
+            session.partitions.move_index(index, last);
+        }
+        news
+    }
+
+    fn begin(&mut self, now: Instant, by_id: bool, wanted: &[(Key, Wanted)]) -> Mode {
+        if self.sessions.len() >= self.most && !self.evict(now) {
+            return Mode::Sessionless;
+        }
+        let id = loop {
+            self.next = (self.next + 1) & ((1 << SEQUENCE_BITS) - 1);
+            let id = (u32::from(self.shard.0) << SEQUENCE_BITS | self.next) as i32;
+            if id != 0 && !self.sessions.contains_key(&id) {
+                break id;
+            }
+        };
+        let partitions = wanted.iter().map(|(key, wanted)| (key.clone(), (*wanted, None))).collect();
+        self.sessions.insert(id, Session { epoch: 1, by_id, partitions, used: now });
+        Mode::Full(id)
+    }
+
+    fn evict(&mut self, now: Instant) -> bool {
+        let oldest = self.sessions.iter().min_by_key(|(_, s)| s.used).map(|(&id, s)| (id, s.used));
+        match oldest {
+            Some((id, used)) if now.duration_since(used) >= EVICTION_IDLE => {
+                self.sessions.remove(&id);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(partition: i32) -> Key {
+        (TopicKey::Name("t".into()), partition)
+    }
+
+    fn from(fetch_offset: i64) -> Wanted {
+        Wanted { fetch_offset, max_bytes: 1 << 20, current_leader_epoch: -1, last_fetched_epoch: -1 }
+    }
+
+    fn asked(session_id: i32, session_epoch: i32) -> Asked {
+        Asked { session_id, session_epoch, by_id: false }
+    }
+
+    fn begun(sessions: &mut FetchSessions, now: Instant, partitions: i32) -> i32 {
+        let wanted = (0..partitions).map(|p| (key(p), from(0))).collect();
+        match sessions.handle(now, asked(0, 0), wanted, &[]).unwrap().0 {
+            Mode::Full(id) => id,
+            other => panic!("no session was made: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_session_remembers_what_it_was_asked_for() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(5), 10);
+        let id = begun(&mut sessions, now, 3);
+        assert_eq!(id >> SEQUENCE_BITS, 5);
+        let (mode, all) = sessions.handle(now, asked(id, 1), vec![(key(1), from(7))], &[key(0)]).unwrap();
+        assert_eq!(mode, Mode::Incremental(id));
+        assert_eq!(all, [(key(1), from(7)), (key(2), from(0))]);
+    }
+
+    #[test]
+    fn a_wrong_epoch_is_71_an_unknown_session_70_and_a_change_of_naming_106() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let id = begun(&mut sessions, now, 1);
+        let ask = |s: &mut FetchSessions, asked| s.handle(now, asked, Vec::new(), &[]).unwrap_err();
+        assert_eq!(ask(&mut sessions, asked(id, 2)), ErrorCode::INVALID_FETCH_SESSION_EPOCH);
+        assert_eq!(ask(&mut sessions, asked(id + 1, 1)), ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
+        let by_id = Asked { by_id: true, ..asked(id, 1) };
+        assert_eq!(ask(&mut sessions, by_id), ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
+        assert!(sessions.handle(now, asked(id, 1), Vec::new(), &[]).is_ok(), "errors leave the session as it was");
+    }
+
+    #[test]
+    fn an_incremental_answer_names_only_what_is_new() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let id = begun(&mut sessions, now, 2);
+        assert!(sessions.is_news(Mode::Full(id), &key(0), 10, 0, false), "a full answer names all");
+        let mode = Mode::Incremental(id);
+        assert!(!sessions.is_news(mode, &key(0), 10, 0, false));
+        assert!(sessions.is_news(mode, &key(0), 11, 0, false), "the high watermark moved");
+        assert!(sessions.is_news(mode, &key(0), 11, 3, false), "the log start offset moved");
+        assert!(sessions.is_news(mode, &key(0), 11, 3, true), "there are records");
+    }
+
+    #[test]
+    fn a_partition_that_got_records_goes_to_the_back() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let id = begun(&mut sessions, now, 3);
+        sessions.is_news(Mode::Full(id), &key(0), 10, 0, true);
+        let (_, all) = sessions.handle(now, asked(id, 1), Vec::new(), &[]).unwrap();
+        assert_eq!(all.iter().map(|((_, p), _)| *p).collect::<Vec<_>>(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn the_last_epoch_is_followed_by_1() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let id = begun(&mut sessions, now, 1);
+        sessions.sessions.get_mut(&id).unwrap().epoch = i32::MAX;
+        sessions.handle(now, asked(id, i32::MAX), Vec::new(), &[]).unwrap();
+        assert!(sessions.handle(now, asked(id, 1), Vec::new(), &[]).is_ok());
+    }
+
+    #[test]
+    fn epoch_minus_1_ends_a_session_and_epoch_0_starts_over() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let id = begun(&mut sessions, now, 1);
+        let (mode, all) = sessions.handle(now, asked(id, -1), vec![(key(0), from(3))], &[]).unwrap();
+        assert_eq!((mode, all.len(), sessions.len()), (Mode::Sessionless, 1, 0));
+        let id = begun(&mut sessions, now, 1);
+        let (mode, _) = sessions.handle(now, asked(id, 0), vec![(key(0), from(3))], &[]).unwrap();
+        assert!(matches!(mode, Mode::Full(other) if other != id));
+        assert_eq!(sessions.len(), 1);
+    }
+
+    #[test]
+    fn at_the_limit_a_new_session_replaces_only_one_that_was_idle_for_long() {
+        let start = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 2);
+        let first = begun(&mut sessions, start, 1);
+        begun(&mut sessions, start + Duration::from_secs(1), 1);
+        let wanted = || vec![(key(0), from(0))];
+        let soon = sessions.handle(start + Duration::from_secs(2), asked(0, 0), wanted(), &[]).unwrap();
+        assert_eq!((soon.0, sessions.len()), (Mode::Sessionless, 2));
+        let later = sessions.handle(start + EVICTION_IDLE, asked(0, 0), wanted(), &[]).unwrap();
+        assert!(matches!(later.0, Mode::Full(_)));
+        assert!(!sessions.sessions.contains_key(&first), "the one unused for longest made room");
+    }
+}

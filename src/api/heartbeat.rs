@@ -1,0 +1,38 @@
+//! Heartbeat (API 12): a member of a classic group lives.
+
+use kafka_protocol::messages::{HeartbeatRequest, HeartbeatResponse};
+use ringgate_group::{ErrorCode, Request, Response, request};
+use ringgate_shards::call::HeartbeatSeenCall;
+
+use super::groups::{ask, may_read, text, wrong_kind};
+use super::{Outcome, RequestContext};
+
+/// Serves a Heartbeat.
+pub async fn handle(ctx: &RequestContext, request: HeartbeatRequest) -> Outcome {
+    let error = if may_read(ctx, &request.group_id) {
+        match ask(ctx, &request.group_id, Request::Heartbeat(to_group(&request))).await {
+            Response::Heartbeat(error) => error,
+            other => wrong_kind(&other),
+        }
+    } else {
+        ErrorCode::GROUP_AUTHORIZATION_FAILED
+    };
+    ctx.respond(&HeartbeatResponse::default().with_error_code(error.0))
+}
+
+/// Refreshes the session of a Heartbeat whose turn is still to come; nobody waits for it.
+pub(super) fn seen(ctx: &RequestContext, request: &HeartbeatRequest) {
+    if may_read(ctx, &request.group_id) {
+        let owner = ctx.shard().route().group(&request.group_id);
+        drop(ctx.shard().submit_to(owner, HeartbeatSeenCall { heartbeat: to_group(request) }));
+    }
+}
+
+fn to_group(request: &HeartbeatRequest) -> request::HeartbeatRequest {
+    request::HeartbeatRequest {
+        group_id: text(&request.group_id),
+        generation_id: request.generation_id,
+        member_id: text(&request.member_id),
+        group_instance_id: request.group_instance_id.as_ref().map(text),
+    }
+}

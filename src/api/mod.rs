@@ -1,0 +1,144 @@
+//! The Kafka APIs: a file for each, which says what it needs and turns a request into calls on the
+//! owning shards.
+//!
+//! [`dispatch`] is the one way in. A handler is first polled when its request starts and runs up to
+//! its first wait at once: what it submits before that enters the owners in request order. A handler
+//! never panics on what a client sent; a refused request is an answer with Kafka's code, or
+//! [`Outcome::Close`] where the protocol has none.
+
+mod api_versions;
+mod create_topics;
+mod delete_topics;
+mod describe_groups;
+mod dispatch;
+mod fetch;
+pub mod fetch_sessions;
+mod find_coordinator;
+mod groups;
+mod heartbeat;
+mod init_producer_id;
+mod join_group;
+mod leave_group;
+mod list_groups;
+mod list_offsets;
+mod metadata;
+mod offset_commit;
+mod offset_fetch;
+mod produce;
+mod sync_group;
+mod topics;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use kafka_protocol::protocol::Encodable;
+use ringgate_shards::ShardHandle;
+
+pub use dispatch::{dispatch, heartbeat_seen};
+
+use crate::net::connection::Connection;
+
+/// What a handler knows about the request at hand.
+pub struct RequestContext {
+    /// The connection it came on.
+    pub connection: Rc<Connection>,
+    /// The API's key.
+    pub api_key: i16,
+    /// The version of request and response.
+    pub api_version: i16,
+    /// Goes back with the response.
+    pub correlation_id: i32,
+    /// The client's name for itself.
+    pub client_id: Option<String>,
+    /// Set when the request has begun to wait for something that may take long.
+    pub parked: Rc<Cell<bool>>,
+}
+
+/// How a request ends.
+pub enum Outcome {
+    /// These segments, frame length and header included, go out at the request's turn.
+    Respond(Vec<Bytes>),
+    /// Nothing goes out (a Produce with acks=0).
+    Silent,
+    /// The connection closes; the reason is logged.
+    Close(String),
+}
+
+/// What a request does to a resource, as Kafka's ACLs name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Read records, or take part in a group.
+    Read,
+    /// Append records.
+    Write,
+    /// Make a topic.
+    Create,
+    /// Remove a topic or group.
+    Delete,
+    /// See that it exists.
+    Describe,
+    /// Produce with idempotence.
+    IdempotentWrite,
+}
+
+/// What a request touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resource<'a> {
+    /// The cluster as a whole.
+    Cluster,
+    /// A consumer group.
+    Group(&'a str),
+    /// A topic.
+    Topic(&'a str),
+}
+
+impl RequestContext {
+    /// The shard that the connection lives on.
+    pub fn shard(&self) -> &ShardHandle {
+        &self.connection.shard
+    }
+
+    /// The request waits for records to arrive; requests behind it may start.
+    pub fn waiting(&self) {
+        self.parked.set(true);
+    }
+
+    /// Whether the connection's principal may do this. Everybody may do everything until
+    /// authentication exists; every handler asks all the same.
+    pub fn allowed(&self, operation: Operation, resource: Resource<'_>) -> bool {
+        let _ = (operation, resource, &self.connection.principal);
+        true
+    }
+
+    /// The response, ready to go out.
+    pub fn respond(&self, response: &impl Encodable) -> Outcome {
+        match ringgate_wire::encode_response(self.api_key, self.api_version, self.correlation_id, response) {
+            Ok(frame) => Outcome::Respond(vec![frame]),
+            Err(error) => Outcome::Close(format!("response cannot be encoded: {error}")),
+        }
+    }
+}
+
+/// The part of the configuration that handlers use.
+#[derive(Debug, Clone)]
+pub struct ApiSettings {
+    /// Kafka's `cluster.id`.
+    pub cluster_id: String,
+    /// Whether Metadata makes topics that are missing.
+    pub auto_create_topics: bool,
+    /// Partitions of a topic that does not say how many.
+    pub num_partitions: i32,
+    /// The most partitions that one topic may have.
+    pub max_partitions_per_topic: i32,
+    /// Whether a replication factor above 1 is taken (and ignored) rather than refused.
+    pub accept_any_replication_factor: bool,
+    /// What topics have where they say nothing.
+    pub topic_defaults: ringgate_shards::topic_config::TopicDefaults,
+    /// Bound on what one request's counts may decode to.
+    pub max_decoded_bytes: usize,
+    /// Milliseconds a Fetch may wait, whatever it asks.
+    pub max_fetch_wait_ms: i32,
+    /// Record bytes in one Fetch response, whatever it asks.
+    pub max_fetch_bytes: usize,
+}

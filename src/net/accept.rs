@@ -1,0 +1,188 @@
+//! Accepting connections on one shard, within the gateway's bounds.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ringgate_group::ConnectionId;
+use ringgate_runtime::{TcpListener, TcpStream};
+use ringgate_shards::ShardHandle;
+use ringgate_shards::timers::Sleep;
+use ringgate_shards::waiters::Waiters;
+
+use super::advertise::Advertised;
+use super::connection::{self, Connection, Door, End, Principal, Shared};
+use crate::api::ApiSettings;
+use crate::api::fetch_sessions::FetchSessions;
+
+/// How long a shard does not accept after the system refused a connection (no descriptors, no memory).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The connections of the whole gateway; touched only when one comes or goes.
+pub struct ConnectionCount {
+    open: AtomicUsize,
+    most: usize,
+    /// `None` when there is no bound for an address.
+    by_ip: Option<Mutex<HashMap<IpAddr, usize>>>,
+    most_per_ip: usize,
+}
+
+impl ConnectionCount {
+    /// No connections; 0 for `most_per_ip` means no bound.
+    pub fn new(most: usize, most_per_ip: usize) -> ConnectionCount {
+        ConnectionCount {
+            open: AtomicUsize::new(0),
+            most,
+            by_ip: (most_per_ip > 0).then(Mutex::default),
+            most_per_ip,
+        }
+    }
+
+    /// Connections open now.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more, or says which limit that would pass.
+    fn enter(self: &Arc<Self>, ip: IpAddr) -> Result<Counted, &'static str> {
+        if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
+            self.open.fetch_sub(1, Ordering::Relaxed);
+            return Err("max_connections");
+        }
+        if let Some(by_ip) = &self.by_ip {
+            let mut by_ip = by_ip.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let count = by_ip.entry(ip).or_insert(0);
+            if *count >= self.most_per_ip {
+                self.open.fetch_sub(1, Ordering::Relaxed);
+                return Err("max_connections_per_ip");
+            }
+            *count += 1;
+        }
+        Ok(Counted { counts: self.clone(), ip })
+    }
+}
+
+struct Counted {
+    counts: Arc<ConnectionCount>,
+    ip: IpAddr,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counts.open.fetch_sub(1, Ordering::Relaxed);
+        if let Some(by_ip) = &self.counts.by_ip {
+            let mut by_ip = by_ip.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if let Some(count) = by_ip.get_mut(&self.ip) {
+                *count -= 1;
+                if *count == 0 {
+                    by_ip.remove(&self.ip);
+                }
+            }
+        }
+    }
+}
+
+/// What every connection of a shard is made with.
+pub struct Front {
+    /// The shard.
+    pub shard: ShardHandle,
+    /// For the handlers.
+    pub settings: Rc<ApiSettings>,
+    /// The shard's fetch sessions.
+    pub fetch_sessions: Rc<RefCell<FetchSessions>>,
+    /// Buffers and bounds.
+    pub shared: Rc<Shared>,
+    /// All connections of the gateway.
+    pub counts: Arc<ConnectionCount>,
+    /// The number of the shard's next connection.
+    pub next_connection: Cell<u64>,
+    /// Connections that this shard has now.
+    pub open_here: Cell<usize>,
+    /// Connections that were turned away, by the limit that they met.
+    pub refused: RefCell<HashMap<&'static str, u64>>,
+    /// Tasks that wait for the last connection to end.
+    pub all_closed: Waiters,
+}
+
+/// Accepts until the gateway stops.
+pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Advertised>, door: Door) {
+    loop {
+        let accepted = {
+            let mut accepting = std::pin::pin!(listener.accept());
+            let mut stopping = std::pin::pin!(front.shard.stopping());
+            std::future::poll_fn(|cx| {
+                use std::future::Future;
+                use std::task::Poll;
+                if stopping.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                accepting.as_mut().poll(cx).map(Some)
+            })
+            .await
+        };
+        match accepted {
+            None => return,
+            Some(Ok((stream, peer))) => match front.counts.enter(peer.ip().to_canonical()) {
+                Ok(counted) => welcome(&front, stream, peer, counted, advertised.clone(), door),
+                Err(limit) => {
+                    *front.refused.borrow_mut().entry(limit).or_insert(0) += 1;
+                    tracing::warn!(%peer, limit, "a connection was turned away");
+                }
+            },
+            Some(Err(error)) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                Sleep::new(&front.shard, ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn welcome(
+    front: &Rc<Front>,
+    stream: TcpStream,
+    peer: std::net::SocketAddr,
+    counted: Counted,
+    advertised: Rc<Advertised>,
+    door: Door,
+) {
+    let Ok(local) = stream.local_addr() else { return };
+    let number = front.next_connection.get();
+    front.next_connection.set(number + 1);
+    let connection = Rc::new(Connection {
+        id: ConnectionId(u64::from(front.shard.id().0) << 48 | number),
+        shard: front.shard.clone(),
+        advertised,
+        door,
+        peer,
+        local,
+        principal: Principal::Anonymous,
+        settings: front.settings.clone(),
+        fetch_sessions: front.fetch_sessions.clone(),
+        parked_at: RefCell::default(),
+    });
+    front.open_here.set(front.open_here.get() + 1);
+    let front = front.clone();
+    ringgate_runtime::spawn(async move {
+        let end = connection::serve(connection, stream, front.shared.clone()).await;
+        if let End::Refused(reason) = &end {
+            tracing::info!(%peer, reason, "connection closed");
+        }
+        drop(counted);
+        front.open_here.set(front.open_here.get() - 1);
+        if front.open_here.get() == 0 {
+            front.all_closed.wake_all();
+        }
+    })
+    .detach();
+}
+
+impl Front {
+    /// Waits until the shard has no connection left.
+    pub async fn all_closed(&self) {
+        self.all_closed.until(|| self.open_here.get() == 0).await;
+    }
+}

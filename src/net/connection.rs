@@ -1,0 +1,473 @@
+//! The life of a connection: one task of the shard that accepted it reads frames, starts requests in the
+//! order that [`Pipeline`] allows, and sends what is ready in request order, all of it at once.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use ringgate_group::ConnectionId;
+use ringgate_group::pipeline::{Pipeline, RequestId, RequestKind};
+use ringgate_group::route::ShardId;
+use ringgate_runtime::{BufferPool, TcpStream};
+use ringgate_shards::ShardHandle;
+use ringgate_shards::timers::Sleep;
+use ringgate_shards::waiters::Waiter;
+use ringgate_wire::frame::{FrameReader, RequestHeader};
+
+use super::advertise::Advertised;
+use super::budget::InFlightBytes;
+use crate::api::fetch_sessions::FetchSessions;
+use crate::api::{ApiSettings, Outcome, RequestContext, dispatch, heartbeat_seen};
+
+/// Who is on the other side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// Nobody has said who they are.
+    Anonymous,
+}
+
+/// Which door a client came in by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// The port that all shards share: answers for the whole gateway.
+    Bootstrap,
+    /// A shard's own port: ListGroups and DescribeProducers answer with what this shard owns.
+    Shard(ShardId),
+}
+
+/// A connection as its requests see it.
+pub struct Connection {
+    /// Unique in this process.
+    pub id: ConnectionId,
+    /// Where it lives.
+    pub shard: ShardHandle,
+    /// What its listener tells clients.
+    pub advertised: Rc<Advertised>,
+    /// Which door it came in by.
+    pub door: Door,
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// The address that it reached.
+    pub local: SocketAddr,
+    /// Who it is.
+    pub principal: Principal,
+    /// What every handler may need of the configuration.
+    pub settings: Rc<ApiSettings>,
+    /// The fetch sessions of this shard.
+    pub fetch_sessions: Rc<RefCell<FetchSessions>>,
+    /// The coordinators that this connection has parked something with, as a set of shards.
+    pub parked_at: RefCell<Vec<ShardId>>,
+}
+
+impl Connection {
+    /// Remembers that the connection may have something parked with this owner.
+    pub fn parks_at(&self, owner: ShardId) {
+        let mut parked_at = self.parked_at.borrow_mut();
+        if !parked_at.contains(&owner) {
+            parked_at.push(owner);
+        }
+    }
+}
+
+/// Bounds on a connection.
+#[derive(Debug, Clone)]
+pub struct ConnectionLimits {
+    /// The largest frame that is read.
+    pub max_frame_size: usize,
+    /// Requests read ahead.
+    pub max_requests_in_flight: usize,
+    /// A connection without a request for this long is closed.
+    pub idle_timeout: Duration,
+    /// A frame must be complete this long after its first byte.
+    pub frame_timeout: Duration,
+    /// A send must make do within this.
+    pub send_timeout: Duration,
+}
+
+/// Work of one round before the shard's other tasks get their turn.
+const ROUND: Duration = Duration::from_micros(100);
+
+type Running = Pin<Box<dyn Future<Output = (RequestId, Outcome)>>>;
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub enum End {
+    /// The client closed it.
+    Closed,
+    /// The gateway stops.
+    Stopping,
+    /// The client broke a rule, or the gateway cannot go on; for the log.
+    Refused(String),
+}
+
+/// What all connections of a shard share.
+pub struct Shared {
+    /// Their bounds.
+    pub limits: ConnectionLimits,
+    /// Where reads come from.
+    pub pool: BufferPool,
+    /// Bytes of requests that are not answered yet, of all connections of the shard.
+    pub in_flight: Rc<InFlightBytes>,
+    /// Connections that a panic ended.
+    pub panics: Cell<u64>,
+    /// Requests read, by API key.
+    pub requests: RefCell<std::collections::BTreeMap<i16, u64>>,
+}
+
+struct Driver<'a> {
+    connection: &'a Rc<Connection>,
+    stream: &'a TcpStream,
+    shared: &'a Shared,
+    frames: FrameReader,
+    pipeline: Pipeline<Vec<Bytes>>,
+    /// Requests that were read and have not started, by id.
+    waiting: Vec<(RequestId, RequestContext, Bytes)>,
+    running: FuturesUnordered<Running>,
+    held: Vec<(RequestId, usize, Rc<Cell<bool>>)>,
+    last_request: Instant,
+    frame_began: Option<Instant>,
+    /// Why the connection closes at some request's turn.
+    closing: Option<String>,
+    /// The gateway stops; another shard's mailbox has room; the shard's bytes in flight have.
+    wakers: [Waiter; 3],
+}
+
+/// Serves a connection to its end.
+pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Shared>) -> End {
+    let driver = Driver {
+        connection: &connection,
+        stream: &stream,
+        shared: &shared,
+        frames: FrameReader::new(shared.limits.max_frame_size),
+        pipeline: Pipeline::new(shared.limits.max_requests_in_flight),
+        waiting: Vec::new(),
+        running: FuturesUnordered::new(),
+        held: Vec::new(),
+        last_request: Instant::now(),
+        frame_began: None,
+        closing: None,
+        wakers: [
+            connection.shard.stop().waiter(),
+            connection.shard.room().waiter(),
+            shared.in_flight.waiting().waiter(),
+        ],
+    };
+    let mut run = pin!(driver.run());
+    // What a client sent must not take down the others: a panic ends its own connection. State that
+    // others share is changed on the owner's side, where a panic ends the process.
+    let end = std::future::poll_fn(|cx| {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
+            Ok(poll) => poll,
+            Err(_) => {
+                shared.panics.set(shared.panics.get() + 1);
+                Poll::Ready(End::Refused("a panic in connection code".into()))
+            }
+        }
+    })
+    .await;
+    let parked_at = connection.parked_at.take();
+    connection.shard.connection_closed(connection.id, parked_at.into_iter());
+    end
+}
+
+/// What woke the loop.
+enum Woken {
+    Read(std::io::Result<Option<bytes::BytesMut>>),
+    Finished(RequestId, Outcome),
+    Room,
+    Gone,
+    Watchdog,
+    Stopping,
+}
+
+impl Driver<'_> {
+    async fn run(mut self) -> End {
+        let shard = self.connection.shard.clone();
+        let mut watchdog = Sleep::new(&shard, self.watchdog_period());
+        let mut out: Vec<Bytes> = Vec::new();
+        let mut round_began = Instant::now();
+        loop {
+            let more = match self.advance(&mut out, round_began) {
+                Ok(more) => more,
+                Err(end) => return end,
+            };
+            if !out.is_empty() && let Err(end) = self.send(std::mem::take(&mut out)).await {
+                return end;
+            }
+            if self.pipeline.should_close() {
+                return End::Refused(self.closing.take().unwrap_or_default());
+            }
+            if shard.is_stopping() && self.running.is_empty() {
+                return End::Stopping;
+            }
+            if round_began.elapsed() > ROUND {
+                ringgate_runtime::yield_now().await;
+                round_began = Instant::now();
+            }
+            if more {
+                continue;
+            }
+            let (woken, slept) = self.wait(&mut watchdog).await;
+            if slept {
+                round_began = Instant::now();
+            }
+            match woken {
+                Woken::Read(Ok(Some(bytes))) => self.frames.push(bytes),
+                Woken::Read(Ok(None)) | Woken::Gone => return End::Closed,
+                Woken::Read(Err(error)) => {
+                    return match error.kind() {
+                        std::io::ErrorKind::ConnectionReset => End::Closed,
+                        _ => End::Refused(format!("cannot read: {error}")),
+                    };
+                }
+                Woken::Finished(id, outcome) => self.finish(id, outcome),
+                Woken::Watchdog => {
+                    if let Some(reason) = self.overdue() {
+                        return End::Refused(reason);
+                    }
+                    watchdog = Sleep::new(&shard, self.watchdog_period());
+                }
+                // The loop looks for itself.
+                Woken::Room | Woken::Stopping => {}
+            }
+        }
+    }
+
+    /// Reads and starts what may be, and gathers what is ready to go out. `true` when complete frames
+    /// are left that may be read now.
+    fn advance(&mut self, out: &mut Vec<Bytes>, round_began: Instant) -> Result<bool, End> {
+        loop {
+            let more = self.read_frames()?;
+            self.start_what_may()?;
+            while let Some(id) = self.pipeline.poll_heartbeat_seen() {
+                if let Some((_, context, body)) = self.waiting.iter().find(|(waiting, ..)| *waiting == id) {
+                    heartbeat_seen(context, body);
+                }
+            }
+            while let Some(response) = self.pipeline.poll_ready() {
+                out.extend(response);
+            }
+            let stopping = self.connection.shard.is_stopping();
+            let more = more && !stopping && self.pipeline.may_read() && self.shared.in_flight.has_room();
+            if !more || round_began.elapsed() > ROUND {
+                return Ok(more);
+            }
+        }
+    }
+
+    /// Waits for the next thing to do; the flag says whether that took any waiting.
+    async fn wait(&mut self, watchdog: &mut Sleep) -> (Woken, bool) {
+        let shard = &self.connection.shard;
+        let stopping_already = shard.is_stopping();
+        let reading = !stopping_already
+            && self.pipeline.may_read()
+            && !shard.is_backlogged()
+            && self.shared.in_flight.has_room();
+        let mut read = pin!(self.stream.recv(&self.shared.pool));
+        let mut gone = pin!(self.stream.closed_by_peer());
+        let has_room = || !shard.is_backlogged() && self.shared.in_flight.has_room();
+        let running = &mut self.running;
+        let paused_by_pipeline = !self.pipeline.may_read();
+        let mut slept = false;
+        let woken = std::future::poll_fn(|cx: &mut Context<'_>| {
+            if let Poll::Ready(Some((id, outcome))) = running.poll_next_unpin(cx) {
+                return Poll::Ready(Woken::Finished(id, outcome));
+            }
+            if reading {
+                if let Poll::Ready(read) = read.as_mut().poll(cx) {
+                    return Poll::Ready(Woken::Read(read));
+                }
+            } else {
+                if gone.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Woken::Gone);
+                }
+                if !stopping_already && !paused_by_pipeline && has_room() {
+                    return Poll::Ready(Woken::Room);
+                }
+            }
+            if Pin::new(&mut *watchdog).poll(cx).is_ready() {
+                return Poll::Ready(Woken::Watchdog);
+            }
+            if !stopping_already && shard.is_stopping() {
+                return Poll::Ready(Woken::Stopping);
+            }
+            for waker in &self.wakers {
+                waker.register(cx);
+            }
+            slept = true;
+            Poll::Pending
+        })
+        .await;
+        (woken, slept)
+    }
+
+    /// Reads frames until none is complete or no more may be read; `true` in the latter case.
+    fn read_frames(&mut self) -> Result<bool, End> {
+        while self.pipeline.may_read() && self.shared.in_flight.has_room() && !self.connection.shard.is_stopping() {
+            match self.frames.next() {
+                Ok(Some(frame)) => {
+                    self.frame_began = None;
+                    self.last_request = Instant::now();
+                    self.read_request(frame)?;
+                }
+                Ok(None) => {
+                    if self.frames.is_partial() {
+                        self.frame_began.get_or_insert_with(Instant::now);
+                    }
+                    return Ok(false);
+                }
+                Err(error) => return Err(End::Refused(error.to_string())),
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_request(&mut self, frame: Bytes) -> Result<(), End> {
+        let size = frame.len();
+        let header = RequestHeader::decode(frame).map_err(|error| End::Refused(error.to_string()))?;
+        *self.shared.requests.borrow_mut().entry(header.api_key).or_insert(0) += 1;
+        let kind = kind(header.api_key);
+        let id = self.pipeline.read(kind, size);
+        self.shared.in_flight.add(size);
+        let parked = Rc::new(Cell::new(false));
+        self.held.push((id, size, parked.clone()));
+        let context = RequestContext {
+            connection: self.connection.clone(),
+            api_key: header.api_key,
+            api_version: header.api_version,
+            correlation_id: header.correlation_id,
+            client_id: header.client_id,
+            parked,
+        };
+        self.waiting.push((id, context, header.body));
+        Ok(())
+    }
+
+    /// Starts requests and polls each once, in order: what a handler submits before its first wait enters
+    /// the owners in request order.
+    fn start_what_may(&mut self) -> Result<(), End> {
+        loop {
+            self.note_parked();
+            let Some(id) = self.pipeline.poll_start() else { return Ok(()) };
+            let Some(at) = self.waiting.iter().position(|(waiting, ..)| *waiting == id) else {
+                return Err(End::Refused("a request started twice".into()));
+            };
+            let (_, context, body) = self.waiting.remove(at);
+            let parks = matches!(kind(context.api_key), RequestKind::JoinOrSync);
+            let mut running: Running = Box::pin(async move { (id, dispatch(&context, body).await) });
+            match running.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
+                Poll::Ready((id, outcome)) => self.finish(id, outcome),
+                Poll::Pending => {
+                    if parks {
+                        self.pipeline.handle_waiting(id);
+                        self.release(id);
+                    }
+                    self.running.push(running);
+                }
+            }
+        }
+    }
+
+    /// Tells the pipeline of Fetches that began to wait.
+    fn note_parked(&mut self) {
+        let mut at = 0;
+        while at < self.held.len() {
+            if self.held[at].2.get() {
+                let (id, size, _) = self.held.swap_remove(at);
+                self.shared.in_flight.remove(size);
+                self.pipeline.handle_waiting(id);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn finish(&mut self, id: RequestId, outcome: Outcome) {
+        self.release(id);
+        match outcome {
+            Outcome::Respond(segments) => self.pipeline.handle_answered(id, Some(segments)),
+            Outcome::Silent => self.pipeline.handle_answered(id, None),
+            // What was read before is still answered.
+            Outcome::Close(reason) => {
+                self.pipeline.handle_closing(id);
+                self.closing.get_or_insert(reason);
+            }
+        }
+    }
+
+    /// The request's bytes no longer count: it is answered, or it waits and holds only what its owner
+    /// keeps of it.
+    fn release(&mut self, id: RequestId) {
+        if let Some(at) = self.held.iter().position(|(held, ..)| *held == id) {
+            let (_, size, _) = self.held.swap_remove(at);
+            self.shared.in_flight.remove(size);
+        }
+    }
+
+    async fn send(&self, out: Vec<Bytes>) -> Result<(), End> {
+        let mut sending = pin!(self.stream.send(out));
+        let first = std::future::poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
+        let sent = match first {
+            Poll::Ready(sent) => sent,
+            Poll::Pending => {
+                let mut deadline = Sleep::new(&self.connection.shard, self.shared.limits.send_timeout);
+                std::future::poll_fn(|cx| {
+                    if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
+                        return Poll::Ready(sent);
+                    }
+                    Pin::new(&mut deadline).poll(cx).map(|()| Err(std::io::ErrorKind::TimedOut.into()))
+                })
+                .await
+            }
+        };
+        sent.map_err(|error| match error.kind() {
+            std::io::ErrorKind::TimedOut => End::Refused("the client does not read its responses".into()),
+            _ => End::Closed,
+        })
+    }
+
+    fn watchdog_period(&self) -> Duration {
+        self.shared.limits.frame_timeout.min(self.shared.limits.idle_timeout)
+    }
+
+    /// What the client has been waited for too long, if anything. Looked at every
+    /// [`Driver::watchdog_period`], so a deadline is met within one period.
+    fn overdue(&self) -> Option<String> {
+        let limits = &self.shared.limits;
+        if self.frame_began.is_some_and(|began| began.elapsed() >= limits.frame_timeout) {
+            return Some(format!("a frame was not complete after {:?} (frame_timeout)", limits.frame_timeout));
+        }
+        let busy = !self.running.is_empty() || !self.waiting.is_empty();
+        if !busy && self.frame_began.is_none() && self.last_request.elapsed() >= limits.idle_timeout {
+            return Some(format!("no request for {:?} (idle_timeout)", limits.idle_timeout));
+        }
+        None
+    }
+}
+
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        for (_, size, _) in self.held.drain(..) {
+            self.shared.in_flight.remove(size);
+        }
+    }
+}
+
+fn kind(api_key: i16) -> RequestKind {
+    match api_key {
+        0 => RequestKind::Produce,
+        // Clients keep to one session on a connection, so all its Fetches wait for each other.
+        1 => RequestKind::Fetch { session: Some(0) },
+        11 | 14 => RequestKind::JoinOrSync,
+        12 => RequestKind::Heartbeat,
+        17 | 36 => RequestKind::Sasl,
+        _ => RequestKind::Other,
+    }
+}

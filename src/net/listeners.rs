@@ -1,0 +1,84 @@
+//! The ports: bound before anything else starts, refused when somebody has them.
+
+use std::io;
+use std::net::SocketAddr;
+
+use ringgate_runtime::{BoundListener, ListenOptions};
+
+use super::advertise::{Advertise, Advertised};
+
+/// The sockets of one `--listen` address.
+pub struct Bound {
+    /// What it tells clients.
+    pub advertised: Advertised,
+    /// The address of the port that all shards share.
+    pub bootstrap: SocketAddr,
+    /// One socket on the shared port for each shard.
+    pub shared: Vec<BoundListener>,
+    /// Each shard's own; none in `gateway` mode.
+    pub own: Vec<BoundListener>,
+}
+
+/// How a listener is to present itself.
+#[derive(Debug, Clone)]
+pub struct Presentation {
+    /// How the gateway presents itself.
+    pub mode: Advertise,
+    /// This gateway among others.
+    pub gateway_id: u16,
+    /// How many shards there are.
+    pub shards: u16,
+    /// The name that clients use.
+    pub advertised_host: Option<String>,
+    /// The port that clients use, in `gateway` mode.
+    pub advertised_port: Option<u16>,
+}
+
+/// Binds the ports of one address: the shared one, and in `shards` mode one more for each shard, at the
+/// ports that follow it. With port 0 the kernel chooses all of them.
+///
+/// # Errors
+/// A port that is taken, by its address: each is first bound without sharing, since with it two
+/// gateways would share their clients silently.
+pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Bound> {
+    if address.port() != 0 {
+        // Closed again at once: it only finds out that the port is free.
+        drop(listen(address, false)?);
+    }
+    let first = listen(address, true)?;
+    let bootstrap = first.local_addr();
+    let mut shared = vec![first];
+    for _ in 1..presentation.shards {
+        shared.push(listen(bootstrap, true)?);
+    }
+    let mut own = Vec::new();
+    if presentation.mode == Advertise::Shards {
+        for shard in 0..presentation.shards {
+            let port = if address.port() == 0 {
+                0
+            } else {
+                u16::try_from(u32::from(address.port()) + 1 + u32::from(shard)).map_err(|_| {
+                    io::Error::other(format!("shard {shard} of listener {address} would need a port above 65535"))
+                })?
+            };
+            own.push(listen(SocketAddr::new(address.ip(), port), false)?);
+        }
+    }
+    let shard_ports = own.iter().map(|l| l.local_addr().port()).collect();
+    let own_host = (!address.ip().is_unspecified()).then(|| address.ip().to_canonical().to_string());
+    let advertised = Advertised {
+        mode: presentation.mode,
+        gateway_id: presentation.gateway_id,
+        host: presentation.advertised_host.clone().or(own_host),
+        gateway_port: presentation.advertised_port,
+        bootstrap_port: bootstrap.port(),
+        shard_ports,
+    };
+    Ok(Bound { advertised, bootstrap, shared, own })
+}
+
+fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<BoundListener> {
+    let options = ListenOptions { reuse_port, ..ListenOptions::default() };
+    BoundListener::bind(address, options)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+}

@@ -1,0 +1,7 @@
+//! Sockets: listeners, what addresses clients are told, and the life of a connection.
+
+pub mod accept;
+pub mod advertise;
+pub mod budget;
+pub mod connection;
+pub mod listeners;

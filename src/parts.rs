@@ -1,0 +1,95 @@
+//! What each part of the gateway needs of the configuration.
+
+use std::time::Duration;
+
+use ringgate_group::GroupConfig;
+use ringgate_shards::settings::ShardSettings;
+use ringgate_shards::store::embedded::EngineConfig;
+use ringgate_shards::store::embedded::coordinator_log::CoordinatorLogConfig;
+use ringgate_shards::store::embedded::partition::PartitionConfig;
+use ringgate_shards::topic_config::TopicDefaults;
+
+use crate::api::ApiSettings;
+use crate::config::Config;
+use crate::net::connection::ConnectionLimits;
+
+impl Config {
+    /// For the executors.
+    pub fn executors(&self) -> ringgate_runtime::Config {
+        ringgate_runtime::Config { shards: self.shards, placement: self.placement.clone(), spin: self.spin }
+    }
+
+    /// For every shard and its store.
+    pub fn shard_settings(&self) -> ShardSettings {
+        ShardSettings {
+            fsync: self.fsync,
+            offset_linger: self.offset_linger,
+            tail_cache_bytes: self.tail_cache_bytes,
+            topic_defaults: self.topic_defaults(),
+            max_decompressed_bytes: self.max_decompressed_bytes,
+            max_partitions: self.max_partitions,
+            group: GroupConfig {
+                min_session_timeout: self.min_session_timeout,
+                max_session_timeout: self.max_session_timeout,
+                max_rebalance_timeout: self.max_rebalance_timeout,
+                initial_rebalance_delay: self.initial_rebalance_delay,
+                max_members_per_group: self.max_members_per_group,
+                max_member_blob_bytes: self.max_member_blob_bytes,
+                max_groups: self.max_groups,
+                max_total_members: self.max_total_members,
+                max_group_memory: self.max_group_memory,
+                offset_metadata_max: self.offset_metadata_max_bytes,
+                offsets_retention: self.offsets_retention,
+            },
+        }
+    }
+
+    /// For the store.
+    pub fn engine(&self) -> EngineConfig {
+        let producer_expiration_ms = i64::try_from(self.producer_id_expiration.as_millis()).unwrap_or(i64::MAX);
+        EngineConfig {
+            shards: self.shards,
+            describe: ringgate_shards::describe,
+            partition: PartitionConfig {
+                producers: self.max_producers_per_partition,
+                producer_expiration_ms,
+                ..PartitionConfig::with_segment_bytes(self.segment_bytes)
+            },
+            coordinator: CoordinatorLogConfig::default(),
+        }
+    }
+
+    /// For the API handlers.
+    pub fn api_settings(&self, cluster_id: &str) -> ApiSettings {
+        ApiSettings {
+            cluster_id: cluster_id.to_string(),
+            auto_create_topics: self.auto_create_topics,
+            num_partitions: self.num_partitions,
+            max_partitions_per_topic: self.max_partitions_per_topic,
+            accept_any_replication_factor: self.accept_any_replication_factor,
+            topic_defaults: self.topic_defaults(),
+            max_decoded_bytes: self.max_decoded_bytes,
+            max_fetch_wait_ms: milliseconds(self.max_fetch_wait),
+            max_fetch_bytes: self.max_fetch_bytes,
+        }
+    }
+
+    /// For every connection.
+    pub fn connection_limits(&self) -> ConnectionLimits {
+        ConnectionLimits {
+            max_frame_size: self.max_frame_size,
+            max_requests_in_flight: self.max_requests_in_flight,
+            idle_timeout: self.idle_timeout,
+            frame_timeout: self.frame_timeout,
+            send_timeout: self.send_timeout,
+        }
+    }
+
+    fn topic_defaults(&self) -> TopicDefaults {
+        TopicDefaults { segment_bytes: self.segment_bytes, max_message_bytes: self.message_max_bytes }
+    }
+}
+
+fn milliseconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,206 @@
+//! Asking every shard for its counters, from the admin thread.
+//!
+//! Shards keep plain counters that nobody else reads; a scrape is a question that each of them answers in
+//! its turn.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_channel::oneshot;
+use ringgate_runtime::{FileThreads, Notified, Notifier, ShardStats, notifier};
+use ringgate_shards::call::ReportCall;
+use ringgate_shards::metrics::ShardReport;
+use ringgate_wire::versions::served;
+
+use crate::admin::{Family, MetricsSource};
+use crate::net::accept::{ConnectionCount, Front};
+
+/// One shard's answer.
+#[derive(Debug, Clone, Default)]
+pub struct ShardScrape {
+    /// What the shard owns and has done.
+    pub report: ShardReport,
+    /// Connections that live there.
+    pub connections: usize,
+    /// Bytes of unanswered requests.
+    pub in_flight_bytes: usize,
+    /// Fetch sessions.
+    pub fetch_sessions: usize,
+    /// Connections that a panic ended.
+    pub panics: u64,
+    /// Connections turned away, by limit.
+    pub refused: Vec<(&'static str, u64)>,
+    /// Requests answered, by API key.
+    pub requests: Vec<(i16, u64)>,
+}
+
+struct Desk {
+    questions: Mutex<Vec<oneshot::Sender<ShardScrape>>>,
+    notifier: Notifier,
+    notified: Mutex<Option<Notified>>,
+}
+
+/// The shards, as a scrape reaches them.
+pub struct Scrapes {
+    desks: Vec<Desk>,
+    stats: Vec<Arc<ShardStats>>,
+    files: FileThreads,
+}
+
+impl Scrapes {
+    /// A desk for each shard that the guard watches.
+    pub fn new(stats: Vec<Arc<ShardStats>>, files: FileThreads) -> Scrapes {
+        let desk = || {
+            let (notifier, notified) = notifier();
+            Desk { questions: Mutex::default(), notifier, notified: Mutex::new(Some(notified)) }
+        };
+        Scrapes { desks: stats.iter().map(|_| desk()).collect(), stats, files }
+    }
+
+    /// Answers for one shard, on its thread, for as long as it lives.
+    pub fn answer(self: &Arc<Self>, front: Rc<Front>) -> impl Future<Output = ()> + 'static {
+        let this = self.clone();
+        async move {
+            let desk = &this.desks[usize::from(front.shard.id().0)];
+            let Some(notified) = desk.notified.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+            loop {
+                notified.notified().await;
+                let questions = std::mem::take(&mut *desk.questions.lock().unwrap_or_else(PoisonError::into_inner));
+                for question in questions {
+                    let report = front.shard.submit_to(front.shard.id(), ReportCall).await.0;
+                    // A scrape that gave up does not wait for it any more.
+                    let _ = question.send(scrape(&front, report));
+                }
+            }
+        }
+    }
+
+    /// Asks all shards. One that does not answer is left out.
+    pub async fn ask(&self) -> Vec<ShardScrape> {
+        let asked: Vec<_> = self
+            .desks
+            .iter()
+            .map(|desk| {
+                let (question, answer) = oneshot::channel();
+                desk.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
+                desk.notifier.notify();
+                answer
+            })
+            .collect();
+        let mut answers = Vec::with_capacity(asked.len());
+        for answer in asked {
+            answers.extend(answer.await.ok());
+        }
+        answers
+    }
+
+    /// What the guard sees of each shard.
+    pub fn stats(&self) -> &[Arc<ShardStats>] {
+        &self.stats
+    }
+
+    /// File jobs that no thread has taken.
+    pub fn queued_file_jobs(&self) -> usize {
+        self.files.queued()
+    }
+}
+
+fn scrape(front: &Front, report: ShardReport) -> ShardScrape {
+    ShardScrape {
+        report,
+        connections: front.open_here.get(),
+        in_flight_bytes: front.shared.in_flight.held(),
+        fetch_sessions: front.fetch_sessions.borrow().len(),
+        panics: front.shared.panics.get(),
+        refused: front.refused.borrow().iter().map(|(&limit, &count)| (limit, count)).collect(),
+        requests: front.shared.requests.borrow().iter().map(|(&key, &count)| (key, count)).collect(),
+    }
+}
+
+/// What the admin port asks.
+pub struct Source {
+    scrapes: Arc<Scrapes>,
+    counts: Arc<ConnectionCount>,
+}
+
+impl Source {
+    /// Over these.
+    pub fn new(scrapes: Arc<Scrapes>, counts: Arc<ConnectionCount>) -> Source {
+        Source { scrapes, counts }
+    }
+}
+
+/// A shard whose last answer to the guard took longer is not at work.
+const STALLED_US: u64 = 5_000_000;
+
+impl MetricsSource for Source {
+    fn scrape(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>> {
+        Box::pin(async {
+            let shards = self.scrapes.ask().await;
+            families(&shards, self.scrapes.stats(), self.counts.open(), self.scrapes.queued_file_jobs())
+        })
+    }
+
+    fn health(&self) -> Result<(), String> {
+        for (shard, stats) in self.scrapes.stats().iter().enumerate() {
+            if stats.lag_us() > STALLED_US {
+                return Err(format!("shard {shard} took {} ms to answer", stats.lag_us() / 1000));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usize, file_jobs: usize) -> Vec<Family> {
+    let mut all = vec![
+        Family::gauge("ringgate_open_connections", "Connections of all shards.").with(&[], connections),
+        Family::gauge("ringgate_file_jobs_queued", "File jobs that no thread has taken.").with(&[], file_jobs),
+    ];
+    let mut each = |make: fn(&'static str, &'static str) -> Family, name, help, value: &dyn Fn(&ShardScrape) -> u64| {
+        let mut family = make(name, help);
+        for shard in shards {
+            family.push(&[("shard", &shard.report.shard.to_string())], value(shard));
+        }
+        all.push(family);
+    };
+    let (gauge, counter) = (Family::gauge, Family::counter);
+    each(gauge, "ringgate_connections", "Connections that live on the shard.", &|s| s.connections as u64);
+    each(gauge, "ringgate_in_flight_bytes", "Bytes of unanswered requests.", &|s| s.in_flight_bytes as u64);
+    each(gauge, "ringgate_fetch_sessions", "Fetch sessions.", &|s| s.fetch_sessions as u64);
+    each(gauge, "ringgate_partitions", "Partitions that the shard owns.", &|s| s.report.partitions as u64);
+    each(gauge, "ringgate_groups", "Groups that the shard coordinates.", &|s| s.report.groups as u64);
+    each(gauge, "ringgate_group_members", "Members of these groups.", &|s| s.report.members as u64);
+    each(gauge, "ringgate_mailbox_depth", "Requests of other shards that wait.", &|s| s.report.mailbox_depth as u64);
+    each(counter, "ringgate_records_in_total", "Records appended.", &|s| s.report.records_in);
+    each(counter, "ringgate_bytes_in_total", "Bytes of batches appended.", &|s| s.report.bytes_in);
+    each(counter, "ringgate_bytes_out_total", "Bytes of batches read.", &|s| s.report.bytes_out);
+    each(counter, "ringgate_batches_refused_total", "Batches refused.", &|s| s.report.batches_refused);
+    each(counter, "ringgate_commit_batches_total", "Batches of commits and group metadata.", &|s| s.report.commit_batches);
+    each(counter, "ringgate_commit_records_total", "Records in these batches.", &|s| s.report.commit_records);
+    each(counter, "ringgate_connection_panics_total", "Connections that a panic ended.", &|s| s.panics);
+
+    let mut requests = Family::counter("ringgate_requests_total", "Requests read, by API.");
+    let mut limits = Family::counter("ringgate_limit_hit_total", "How often a limit was met, by its setting.");
+    for shard in shards {
+        let number = shard.report.shard.to_string();
+        for &(key, count) in &shard.requests {
+            let name = served(key).map_or_else(|| key.to_string(), |api| api.name.to_string());
+            requests.push(&[("shard", &number), ("api", &name)], count);
+        }
+        for &(limit, count) in shard.refused.iter().chain(&shard.report.limits_hit) {
+            limits.push(&[("shard", &number), ("limit", limit)], count);
+        }
+    }
+    all.extend([requests, limits]);
+
+    let mut lag = Family::gauge("ringgate_loop_lag_seconds", "How long the shard took to answer the guard's last poke.");
+    let mut stalls = Family::counter("ringgate_guard_stalls_total", "Pokes that took longer than 250 ms.");
+    for (shard, stats) in stats.iter().enumerate() {
+        let number = shard.to_string();
+        lag.push(&[("shard", &number)], stats.lag_us() as f64 / 1e6);
+        stalls.push(&[("shard", &number)], stats.stalls());
+    }
+    all.extend([lag, stalls]);
+    all
+}

@@ -1,0 +1,238 @@
+//! `ringgate serve`: open the store, take the ports, bring the shards up, and take everything down again.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use ringgate_runtime::{BoundListener, BufferPool, Executors, FileThreads, Notified, Notifier, notifier};
+use ringgate_shards::Mailroom;
+use ringgate_shards::start::Seed;
+use ringgate_shards::waiters::Waiters;
+use ringgate_shards::store::embedded::files::DiskFiles;
+use ringgate_shards::store::embedded::{Engine, Opened};
+
+use crate::admin;
+use crate::api::ApiSettings;
+use crate::api::fetch_sessions::FetchSessions;
+use crate::cli::{self, banner};
+use crate::config::Config;
+use crate::net::accept::{ConnectionCount, Front, accept};
+use crate::net::advertise::Advertised;
+use crate::net::budget::InFlightBytes;
+use crate::net::connection::{Door, Shared};
+use crate::net::listeners::{self, Bound, Presentation};
+use crate::ready_file;
+use crate::scrape::Scrapes;
+
+/// What one shard's thread is given.
+struct ShardParts {
+    seed: Seed,
+    /// Told when all shards are up, so that nobody is asked for what it has not opened yet.
+    go: Notified,
+    listeners: Vec<(Advertised, Door, BoundListener)>,
+}
+
+/// What every shard's thread is given.
+#[derive(Clone)]
+struct Common {
+    config: Arc<Config>,
+    api: ApiSettings,
+    counts: Arc<ConnectionCount>,
+    scrapes: Arc<Scrapes>,
+    /// Told when the shard is up.
+    up: mpsc::Sender<()>,
+}
+
+/// Serves until a signal says to stop.
+///
+/// # Errors
+/// What kept the gateway from starting. Once it serves, failures are answered to clients or end the
+/// process.
+pub fn run(config: Config) -> io::Result<()> {
+    let config = Arc::new(config);
+    ringgate_runtime::check_host()?;
+    let Opened { engine, stores, report } =
+        Engine::open(Arc::new(DiskFiles), &config.data, config.engine()).map_err(io::Error::other)?;
+    if let Some(before) = report.switched_from_shards {
+        tracing::info!(before, now = config.shards, "groups and offsets were brought to the present number of shards");
+    }
+    let presentation = presentation(&config);
+    let mut bound = Vec::new();
+    for address in &config.listen {
+        bound.push(listeners::bind(*address, &presentation)?);
+    }
+
+    // The executors come before every other thread.
+    let mut executors = Executors::start(&config.executors())?;
+    let signals = signals()?;
+    let files = FileThreads::start(config.file_threads)?;
+    let (mailroom, seeds) =
+        ringgate_shards::start::seeds(&engine, stores, &config.shard_settings(), &files, config.mailbox_capacity);
+    let advertised: Vec<_> = bound.iter().map(|b| (b.bootstrap, b.advertised.clone())).collect();
+    let (up, ups) = mpsc::channel();
+    let common = Common {
+        api: config.api_settings(engine.cluster_id()),
+        counts: Arc::new(ConnectionCount::new(config.max_connections, config.max_connections_per_ip)),
+        scrapes: Arc::new(Scrapes::new(executors.guard().stats().to_vec(), files.clone())),
+        config: config.clone(),
+        up,
+    };
+    let scrapes = common.scrapes.clone();
+    let counts = common.counts.clone();
+    let (go, waiting): (Vec<Notifier>, Vec<Notified>) = seeds.iter().map(|_| notifier()).unzip();
+    let mut parts: Vec<Option<ShardParts>> = parts(seeds, waiting, bound).into_iter().map(Some).collect();
+    executors.run(|shard| {
+        let parts = parts[usize::from(shard)].take();
+        let common = common.clone();
+        move || async move {
+            if let Some(parts) = parts {
+                serve_shard(parts, common).await;
+            }
+        }
+    });
+    drop(common);
+    if ups.iter().take(usize::from(config.shards)).count() < usize::from(config.shards) {
+        return Err(io::Error::other("a shard ended while it was started"));
+    }
+    go.iter().for_each(Notifier::notify);
+
+    let admin = match config.admin_listen {
+        Some(address) => Some(admin::start(address, Arc::new(crate::scrape::Source::new(scrapes, counts)))?),
+        None => None,
+    };
+    let admin_address = admin.as_ref().map(|admin| admin.local_addr());
+    cli::print(&banner(&config, &advertised, admin_address, engine.cluster_id()))?;
+    if let Some(path) = &config.ready_file {
+        ready_file::write(path, &advertised)?;
+    }
+    tracing::info!(shards = config.shards, "serving");
+
+    let stop = signals.wait();
+    tracing::info!(signal = stop, "stopping");
+    stop_within(&mailroom, config.shutdown_timeout, signals);
+    executors.join();
+    if let Some(admin) = admin {
+        admin.stop();
+    }
+    if let Some(path) = &config.ready_file {
+        // It says that the gateway serves, which is no longer so.
+        let _ = std::fs::remove_file(path);
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn presentation(config: &Config) -> Presentation {
+    Presentation {
+        mode: config.advertise,
+        gateway_id: config.gateway_id,
+        shards: config.shards,
+        advertised_host: config.advertised_host.clone(),
+        advertised_port: config.advertised_port,
+    }
+}
+
+fn parts(seeds: Vec<Seed>, waiting: Vec<Notified>, bound: Vec<Bound>) -> Vec<ShardParts> {
+    let seeds = seeds.into_iter().zip(waiting);
+    let mut parts: Vec<ShardParts> =
+        seeds.map(|(seed, go)| ShardParts { seed, go, listeners: Vec::new() }).collect();
+    for Bound { advertised, shared, own, .. } in bound {
+        for (shard, listener) in shared.into_iter().enumerate() {
+            parts[shard].listeners.push((advertised.clone(), Door::Bootstrap, listener));
+        }
+        for (shard, listener) in own.into_iter().enumerate() {
+            let door = Door::Shard(ringgate_group::route::ShardId(shard as u16));
+            parts[shard].listeners.push((advertised.clone(), door, listener));
+        }
+    }
+    parts
+}
+
+async fn serve_shard(parts: ShardParts, common: Common) {
+    let running = parts.seed.start().await;
+    let shard = running.shard().clone();
+    // The receiver is gone only when the start has failed, which ends the process.
+    let _ = common.up.send(());
+    parts.go.notified().await;
+    let config = &common.config;
+    let front = Rc::new(Front {
+        shard: shard.clone(),
+        settings: Rc::new(common.api),
+        fetch_sessions: Rc::new(RefCell::new(FetchSessions::new(shard.id(), config.max_fetch_sessions))),
+        shared: Rc::new(Shared {
+            limits: config.connection_limits(),
+            pool: BufferPool::new(),
+            in_flight: Rc::new(InFlightBytes::new(config.max_in_flight_bytes)),
+            panics: Cell::new(0),
+            requests: RefCell::default(),
+        }),
+        counts: common.counts,
+        next_connection: Cell::new(0),
+        open_here: Cell::new(0),
+        refused: RefCell::new(HashMap::new()),
+        all_closed: Waiters::default(),
+    });
+    let mut accepting = Vec::new();
+    for (advertised, door, listener) in parts.listeners {
+        let listener = listener.into_listener();
+        accepting.push(ringgate_runtime::spawn(accept(front.clone(), listener, Rc::new(advertised), door)));
+    }
+    let scrapes = ringgate_runtime::spawn(common.scrapes.answer(front.clone()));
+    shard.stopping().await;
+    for task in accepting {
+        task.await;
+    }
+    front.all_closed().await;
+    running.finish().await;
+    scrapes.cancel().await;
+    running.end().await;
+}
+
+/// Tells the shards to stop, and ends the process if they do not in time or a second signal says so.
+fn stop_within(mailroom: &Mailroom, timeout: Duration, signals: Signals) {
+    mailroom.stop();
+    let spawned = std::thread::Builder::new().name("deadline".into()).spawn(move || {
+        let deadline = Instant::now() + timeout;
+        let why = match signals.wait_until(deadline) {
+            Some(signal) => format!("a second signal ({signal})"),
+            None => format!("shutdown_timeout = {timeout:?} is over"),
+        };
+        tracing::warn!(why, "ending at once; what was acknowledged is in the store");
+        std::process::exit(1);
+    });
+    if let Err(error) = spawned {
+        tracing::warn!(%error, "the stop has no deadline");
+    }
+}
+
+/// SIGTERM and SIGINT, as events.
+struct Signals(Mutex<mpsc::Receiver<&'static str>>);
+
+fn signals() -> io::Result<Signals> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let (sender, receiver) = mpsc::channel();
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            let name = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
+            if sender.send(name).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(Signals(Mutex::new(receiver)))
+}
+
+impl Signals {
+    fn wait(&self) -> &'static str {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or("no signal handler")
+    }
+
+    fn wait_until(&self, deadline: Instant) -> Option<&'static str> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(left).ok()
+    }
+}
