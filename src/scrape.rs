@@ -176,7 +176,9 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
     each(counter, "ringgate_bytes_in_total", "Bytes of batches appended.", &|s| s.report.bytes_in);
     each(counter, "ringgate_bytes_out_total", "Bytes of batches read.", &|s| s.report.bytes_out);
     each(counter, "ringgate_batches_refused_total", "Batches refused.", &|s| s.report.batches_refused);
-    each(counter, "ringgate_commit_batches_total", "Batches of commits and group metadata.", &|s| s.report.commit_batches);
+    each(counter, "ringgate_commit_batches_total", "Batches of commits and group metadata.", &|s| {
+        s.report.commit_batches
+    });
     each(counter, "ringgate_commit_records_total", "Records in these batches.", &|s| s.report.commit_records);
     each(counter, "ringgate_connection_panics_total", "Connections that a panic ended.", &|s| s.panics);
 
@@ -194,7 +196,8 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
     }
     all.extend([requests, limits]);
 
-    let mut lag = Family::gauge("ringgate_loop_lag_seconds", "How long the shard took to answer the guard's last poke.");
+    let mut lag =
+        Family::gauge("ringgate_loop_lag_seconds", "How long the shard took to answer the guard's last poke.");
     let mut stalls = Family::counter("ringgate_guard_stalls_total", "Pokes that took longer than 250 ms.");
     for (shard, stats) in stats.iter().enumerate() {
         let number = shard.to_string();

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use ringgate_runtime::{BoundListener, BufferPool, Executors, FileThreads, Notified, Notifier, notifier};
 use ringgate_shards::Mailroom;
 use ringgate_shards::start::Seed;
-use ringgate_shards::waiters::Waiters;
 use ringgate_shards::store::embedded::files::DiskFiles;
 use ringgate_shards::store::embedded::{Engine, Opened};
+use ringgate_shards::waiters::Waiters;
 
 use crate::admin;
 use crate::api::ApiSettings;
@@ -137,8 +137,7 @@ fn presentation(config: &Config) -> Presentation {
 
 fn parts(seeds: Vec<Seed>, waiting: Vec<Notified>, bound: Vec<Bound>) -> Vec<ShardParts> {
     let seeds = seeds.into_iter().zip(waiting);
-    let mut parts: Vec<ShardParts> =
-        seeds.map(|(seed, go)| ShardParts { seed, go, listeners: Vec::new() }).collect();
+    let mut parts: Vec<ShardParts> = seeds.map(|(seed, go)| ShardParts { seed, go, listeners: Vec::new() }).collect();
     for Bound { advertised, shared, own, .. } in bound {
         for (shard, listener) in shared.into_iter().enumerate() {
             parts[shard].listeners.push((advertised.clone(), Door::Bootstrap, listener));

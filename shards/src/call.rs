@@ -136,7 +136,14 @@ pub struct PartitionFetched {
 impl PartitionFetched {
     /// An answer without records.
     pub fn failed(at: TopicPartition, error: ErrorCode) -> Self {
-        PartitionFetched { at, error, high_watermark: -1, log_start_offset: -1, diverging_epoch: None, records: Vec::new() }
+        PartitionFetched {
+            at,
+            error,
+            high_watermark: -1,
+            log_start_offset: -1,
+            diverging_epoch: None,
+            records: Vec::new(),
+        }
     }
 
     /// The sum of the record bytes.

@@ -35,11 +35,7 @@ pub struct Controller {
 impl Controller {
     /// The owner of what the log has said so far.
     pub fn new(log: CatalogueLog, latest: Arc<Catalogue>) -> Controller {
-        Controller {
-            log: Rc::new(LogDriver::new(log)),
-            latest: RefCell::new(latest),
-            turn: async_lock::Mutex::new(()),
-        }
+        Controller { log: Rc::new(LogDriver::new(log)), latest: RefCell::new(latest), turn: async_lock::Mutex::new(()) }
     }
 
     /// Creates topics: each is made or refused on its own.

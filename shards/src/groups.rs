@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use ringgate_group::request::HeartbeatRequest;
 use ringgate_group::{
     Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Now, Record, ReplyToken, StoreError, Totals,
 };
-use ringgate_group::request::HeartbeatRequest;
 use slab::Slab;
 
+use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
 use crate::clock::Clock;
 use crate::limits::{EFFECTS_SLICE, EXPIRY_PERIOD};
@@ -21,7 +22,6 @@ use crate::metrics::ShardReport;
 use crate::settings::ShardSettings;
 use crate::store::embedded::coordinator_log::{CoordinatorLog, LogRecord, RecordKey};
 use crate::timers::{Sleep, TimerKey};
-use crate::ShardHandle;
 
 /// One shard's groups and the log that keeps them.
 pub(crate) struct Groups {
@@ -246,9 +246,5 @@ fn to_log(record: &Record) -> LogRecord {
 /// Looks into a stored record for the log, which knows nothing of groups.
 pub fn describe(kind: u8, version: u8, payload: &[u8]) -> Result<RecordKey, String> {
     let record = Record::decode(kind, version, payload).map_err(|error| error.to_string())?;
-    Ok(RecordKey {
-        key: record.key(),
-        is_tombstone: record.is_tombstone(),
-        group: record.group_id().as_str().into(),
-    })
+    Ok(RecordKey { key: record.key(), is_tombstone: record.is_tombstone(), group: record.group_id().as_str().into() })
 }

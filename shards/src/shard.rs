@@ -139,8 +139,7 @@ impl Shard {
         if owner == self.id {
             self.serve(call.into(), reply_to);
         } else {
-            self.backlogs.borrow_mut()[usize::from(owner.0)]
-                .push_back(Envelope { request: call.into(), reply_to });
+            self.backlogs.borrow_mut()[usize::from(owner.0)].push_back(Envelope { request: call.into(), reply_to });
             self.flush(owner);
         }
         Pending::new(self.clone(), token)

@@ -76,9 +76,8 @@ impl Seed {
         let catalogue = self.engine.catalogue();
         let tail_cache_bytes = self.settings.tail_cache_bytes;
         let (coordinator_log, controller) = self.store.into_parts();
-        let controller = controller
-            .filter(|_| self.id == CONTROLLER)
-            .map(|log| Rc::new(Controller::new(log, catalogue.clone())));
+        let controller =
+            controller.filter(|_| self.id == CONTROLLER).map(|log| Rc::new(Controller::new(log, catalogue.clone())));
         let shard = Shard::new(Parts {
             id: self.id,
             route: self.route,

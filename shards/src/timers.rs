@@ -84,7 +84,11 @@ impl Timers {
                     first(armed_earlier, ringgate_runtime::sleep_until(shard.clock.instant(planned))).await;
                     let late = shard.clock.mono_ms().saturating_sub(planned);
                     if late >= STALL_MS {
-                        tracing::warn!(shard = shard.id().0, late_ms = late, "the shard was stalled; sessions are extended");
+                        tracing::warn!(
+                            shard = shard.id().0,
+                            late_ms = late,
+                            "the shard was stalled; sessions are extended"
+                        );
                         // Nothing was read since the last look, which was up to LOOK_EVERY_MS earlier.
                         shard.groups.stalled(&shard, late + LOOK_EVERY_MS);
                     }

@@ -22,7 +22,8 @@ pub async fn handle(ctx: &RequestContext, request: ApiVersionsRequest) -> Outcom
 /// A version that is not served: the answer is in version 0, which every client reads, and names the
 /// versions that are.
 pub(super) fn unsupported(ctx: &RequestContext) -> Outcome {
-    match ringgate_wire::encode_response(ctx.api_key, 0, ctx.correlation_id, &response(ErrorCode::UNSUPPORTED_VERSION)) {
+    match ringgate_wire::encode_response(ctx.api_key, 0, ctx.correlation_id, &response(ErrorCode::UNSUPPORTED_VERSION))
+    {
         Ok(frame) => Outcome::Respond(vec![frame]),
         Err(error) => Outcome::Close(error.to_string()),
     }
@@ -60,7 +61,10 @@ mod tests {
         assert_eq!(response.api_keys.len(), SERVED.len());
         for (offered, served) in response.api_keys.iter().zip(&SERVED) {
             let min = if served.api_key == 0 { 0 } else { *served.versions.start() };
-            assert_eq!((offered.api_key, offered.min_version, offered.max_version), (served.api_key, min, *served.versions.end()));
+            assert_eq!(
+                (offered.api_key, offered.min_version, offered.max_version),
+                (served.api_key, min, *served.versions.end())
+            );
         }
     }
 

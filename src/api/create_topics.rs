@@ -98,7 +98,8 @@ fn check(topic: &CreatableTopic, settings: &ApiSettings) -> Result<NewTopic, (Er
         };
         config.insert(setting.name.to_string(), value.to_string());
     }
-    topic_config::TopicConfig::parse(&config, settings.topic_defaults).map_err(|why| (ErrorCode::INVALID_CONFIG, why))?;
+    topic_config::TopicConfig::parse(&config, settings.topic_defaults)
+        .map_err(|why| (ErrorCode::INVALID_CONFIG, why))?;
     Ok(NewTopic { name: topic.name.as_str().into(), partitions, config })
 }
 

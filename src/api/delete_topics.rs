@@ -79,7 +79,12 @@ fn resolve(ctx: &RequestContext, name: Option<TopicName>, id: Uuid, seen: &mut H
     }
 }
 
-fn response(version: i16, name: Option<TopicName>, id: Uuid, failed: Option<(ErrorCode, String)>) -> DeletableTopicResult {
+fn response(
+    version: i16,
+    name: Option<TopicName>,
+    id: Uuid,
+    failed: Option<(ErrorCode, String)>,
+) -> DeletableTopicResult {
     let mut response = DeletableTopicResult::default();
     response = if version >= TOPIC_IDS_SINCE {
         response.with_name(name).with_topic_id(id)

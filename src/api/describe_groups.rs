@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse, GroupId};
+use ringgate_group::request::DescribeGroupRequest;
 use ringgate_group::{ErrorCode, Request, Response};
-use ringgate_group::request::{DescribeGroupRequest};
 
 use super::groups::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED, ask, may_describe, string, text, wrong_kind};
 use super::{Outcome, RequestContext};

@@ -62,7 +62,8 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
     let by_id = ctx.api_version >= TOPIC_IDS_SINCE;
     let asked = Asked { session_id: request.session_id, session_epoch: request.session_epoch, by_id };
     let sessions = &ctx.connection.fetch_sessions;
-    let session = sessions.borrow_mut().handle(Instant::now(), asked, wanted(&request, by_id), &forgotten(&request, by_id));
+    let session =
+        sessions.borrow_mut().handle(Instant::now(), asked, wanted(&request, by_id), &forgotten(&request, by_id));
     let (mode, wanted) = match session {
         Ok(it) => it,
         Err(error) => return encode(ctx, error, 0, Vec::new()),

@@ -2,8 +2,8 @@
 
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse};
+use ringgate_group::request::Protocol;
 use ringgate_group::{ErrorCode, Request, Response, Text};
-use ringgate_group::request::{Protocol};
 use ringgate_shards::call::GroupCall;
 
 use super::groups::{may_read, string, text, wrong_kind};
@@ -46,7 +46,11 @@ fn to_group(ctx: &RequestContext, request: &JoinGroupRequest) -> ringgate_group:
         protocol_type: text(&request.protocol_type),
         protocols: request.protocols.iter().map(protocol).collect(),
         session_timeout_ms: request.session_timeout_ms,
-        rebalance_timeout_ms: if ctx.api_version >= REBALANCE_TIMEOUT_SINCE { request.rebalance_timeout_ms } else { -1 },
+        rebalance_timeout_ms: if ctx.api_version >= REBALANCE_TIMEOUT_SINCE {
+            request.rebalance_timeout_ms
+        } else {
+            -1
+        },
         client_id: ctx.client_id.as_deref().map_or(Text::EMPTY, Text::from),
         client_host: Text::from(format!("/{}", ctx.connection.peer.ip().to_canonical())),
     }
@@ -82,7 +86,8 @@ fn response(version: i16, joined: ringgate_group::response::JoinGroupResponse) -
         .with_members(joined.members.into_iter().map(member).collect());
     let protocol_name = joined.protocol_name.as_ref().map(string);
     if version >= PROTOCOL_TYPE_SINCE {
-        response = response.with_protocol_name(protocol_name).with_protocol_type(joined.protocol_type.as_ref().map(string));
+        response =
+            response.with_protocol_name(protocol_name).with_protocol_type(joined.protocol_type.as_ref().map(string));
     } else {
         response = response.with_protocol_name(Some(protocol_name.unwrap_or_default()));
     }

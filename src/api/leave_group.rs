@@ -2,8 +2,8 @@
 
 use kafka_protocol::messages::leave_group_response::MemberResponse;
 use kafka_protocol::messages::{LeaveGroupRequest, LeaveGroupResponse};
+use ringgate_group::request::LeavingMember;
 use ringgate_group::{ErrorCode, Request, Response};
-use ringgate_group::request::{LeavingMember};
 
 use super::groups::{ask, may_read, string, text, wrong_kind};
 use super::{Outcome, RequestContext};

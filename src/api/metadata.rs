@@ -69,7 +69,8 @@ pub async fn handle(ctx: &RequestContext, request: MetadataRequest) -> Outcome {
     }
     if (OPERATIONS_SINCE..=CLUSTER_OPERATIONS_UNTIL).contains(&version) {
         let asked = request.include_cluster_authorized_operations;
-        response = response.with_cluster_authorized_operations(if asked { CLUSTER_OPERATIONS } else { OPERATIONS_NOT_ASKED });
+        response =
+            response.with_cluster_authorized_operations(if asked { CLUSTER_OPERATIONS } else { OPERATIONS_NOT_ASKED });
     }
     ctx.respond(&response)
 }
@@ -98,7 +99,10 @@ async fn named(ctx: &RequestContext, topics: &[MetadataRequestTopic], may_create
             (None, None) => not(ErrorCode::UNKNOWN_TOPIC_ID, None),
             (None, Some(name)) if name_error(name).is_some() => not(ErrorCode::INVALID_TOPIC_EXCEPTION, Some(name)),
             (None, Some(name)) => {
-                if may_create && !missing.iter().any(|m| &*m.name == name) && ctx.allowed(Operation::Create, Resource::Topic(name)) {
+                if may_create
+                    && !missing.iter().any(|m| &*m.name == name)
+                    && ctx.allowed(Operation::Create, Resource::Topic(name))
+                {
                     missing.push(NewTopic {
                         name: name.into(),
                         partitions: ctx.connection.settings.num_partitions,
@@ -147,7 +151,8 @@ fn topic_response(ctx: &RequestContext, told: Told, operations_asked: bool) -> M
     let mut response = match told {
         Told::Topic(topic) => {
             let partitions = (0..topic.partitions).map(|p| partition_response(ctx, &topic, p)).collect();
-            let response = MetadataResponseTopic::default().with_name(Some(topic_name(&topic.name))).with_partitions(partitions);
+            let response =
+                MetadataResponseTopic::default().with_name(Some(topic_name(&topic.name))).with_partitions(partitions);
             if version >= TOPIC_IDS_SINCE { response.with_topic_id(topic.id) } else { response }
         }
         Told::Not { error, name, id } => {
@@ -162,7 +167,8 @@ fn topic_response(ctx: &RequestContext, told: Told, operations_asked: bool) -> M
     };
     if version >= OPERATIONS_SINCE {
         let told = operations_asked && response.error_code == 0;
-        response = response.with_topic_authorized_operations(if told { TOPIC_OPERATIONS } else { OPERATIONS_NOT_ASKED });
+        response =
+            response.with_topic_authorized_operations(if told { TOPIC_OPERATIONS } else { OPERATIONS_NOT_ASKED });
     }
     response
 }
@@ -175,5 +181,9 @@ fn partition_response(ctx: &RequestContext, topic: &Topic, partition: i32) -> Me
         .with_leader_id(leader)
         .with_replica_nodes(vec![leader])
         .with_isr_nodes(vec![leader]);
-    if ctx.api_version >= LEADER_EPOCH_SINCE { response.with_leader_epoch(ctx.shard().leader_epoch()) } else { response }
+    if ctx.api_version >= LEADER_EPOCH_SINCE {
+        response.with_leader_epoch(ctx.shard().leader_epoch())
+    } else {
+        response
+    }
 }

@@ -3,8 +3,8 @@
 use kafka_protocol::messages::offset_commit_request::OffsetCommitRequestTopic;
 use kafka_protocol::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
 use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
-use ringgate_group::{ErrorCode, Request, Response};
 use ringgate_group::request::{CommitPartition, CommitTopic};
+use ringgate_group::{ErrorCode, Request, Response};
 
 use super::groups::{ask, may_read, text, wrong_kind};
 use super::{Operation, Outcome, RequestContext, Resource};
@@ -46,15 +46,16 @@ pub async fn handle(ctx: &RequestContext, request: OffsetCommitRequest) -> Outco
     ctx.respond(&OffsetCommitResponse::default().with_topics(responses))
 }
 
-fn check(ctx: &RequestContext, topic: &OffsetCommitRequestTopic, denied: bool) -> (Vec<Option<ErrorCode>>, CommitTopic) {
+fn check(
+    ctx: &RequestContext,
+    topic: &OffsetCommitRequestTopic,
+    denied: bool,
+) -> (Vec<Option<ErrorCode>>, CommitTopic) {
     let catalogue = ctx.shard().catalogue();
     let found = catalogue.topic(&topic.name);
     let readable = ctx.allowed(Operation::Read, Resource::Topic(&topic.name));
-    let mut commits = CommitTopic {
-        name: text(&topic.name),
-        topic_id: found.map_or(0, |t| t.id.as_u128()),
-        partitions: Vec::new(),
-    };
+    let mut commits =
+        CommitTopic { name: text(&topic.name), topic_id: found.map_or(0, |t| t.id.as_u128()), partitions: Vec::new() };
     let codes = topic
         .partitions
         .iter()
@@ -71,7 +72,11 @@ fn check(ctx: &RequestContext, topic: &OffsetCommitRequestTopic, denied: bool) -
             commits.partitions.push(CommitPartition {
                 partition_index: partition.partition_index,
                 committed_offset: partition.committed_offset,
-                committed_leader_epoch: if ctx.api_version >= LEADER_EPOCH_SINCE { partition.committed_leader_epoch } else { -1 },
+                committed_leader_epoch: if ctx.api_version >= LEADER_EPOCH_SINCE {
+                    partition.committed_leader_epoch
+                } else {
+                    -1
+                },
                 committed_metadata: partition.committed_metadata.as_ref().map(text),
             });
             None

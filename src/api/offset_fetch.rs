@@ -8,9 +8,9 @@ use kafka_protocol::messages::offset_fetch_response::{
 };
 use kafka_protocol::messages::{GroupId, OffsetFetchRequest, OffsetFetchResponse, TopicName};
 use kafka_protocol::protocol::StrBytes;
+use ringgate_group::request::FetchTopic;
+use ringgate_group::response::FetchedOffset;
 use ringgate_group::{ErrorCode, Request, Response, Text};
-use ringgate_group::request::{FetchTopic};
-use ringgate_group::response::{FetchedOffset};
 
 use super::groups::{ask, may_describe, string, text, wrong_kind};
 use super::{Operation, Outcome, RequestContext, Resource};
@@ -166,5 +166,11 @@ async fn fetch(
 }
 
 fn nothing(partition_index: i32, error_code: ErrorCode) -> FetchedOffset {
-    FetchedOffset { partition_index, committed_offset: -1, committed_leader_epoch: -1, metadata: Text::EMPTY, error_code }
+    FetchedOffset {
+        partition_index,
+        committed_offset: -1,
+        committed_leader_epoch: -1,
+        metadata: Text::EMPTY,
+        error_code,
+    }
 }

@@ -47,7 +47,9 @@ pub async fn handle(ctx: &RequestContext, request: ProduceRequest) -> Outcome {
     let calls: Vec<_> = plan
         .by_owner
         .into_iter()
-        .map(|(owner, partitions)| ctx.shard().submit_to(owner, ProduceCall { acks, zstd: ctx.api_version >= ZSTD_SINCE, partitions }))
+        .map(|(owner, partitions)| {
+            ctx.shard().submit_to(owner, ProduceCall { acks, zstd: ctx.api_version >= ZSTD_SINCE, partitions })
+        })
         .collect();
     let mut answers: Vec<Vec<PartitionProduced>> = Vec::with_capacity(calls.len());
     for call in calls {

@@ -1,8 +1,8 @@
 //! SyncGroup (API 14): a member asks for its assignment; answered when the leader's is durable.
 
 use kafka_protocol::messages::{SyncGroupRequest, SyncGroupResponse};
+use ringgate_group::request::Assignment;
 use ringgate_group::{ErrorCode, Request, Response};
-use ringgate_group::request::{Assignment};
 use ringgate_shards::call::GroupCall;
 
 use super::groups::{may_read, string, text, wrong_kind};
@@ -25,9 +25,8 @@ pub async fn handle(ctx: &RequestContext, request: SyncGroupRequest) -> Outcome 
     let request = Request::Sync(to_group(ctx, &request));
     match ctx.shard().submit_to(owner, GroupCall { connection: ctx.connection.id, request }).await.0 {
         Response::Sync(synced) => {
-            let mut response = SyncGroupResponse::default()
-                .with_error_code(synced.error_code.0)
-                .with_assignment(synced.assignment);
+            let mut response =
+                SyncGroupResponse::default().with_error_code(synced.error_code.0).with_assignment(synced.assignment);
             if ctx.api_version >= PROTOCOL_TYPE_SINCE {
                 response = response
                     .with_protocol_type(synced.protocol_type.as_ref().map(string))

@@ -34,12 +34,7 @@ pub struct ConnectionCount {
 impl ConnectionCount {
     /// No connections; 0 for `most_per_ip` means no bound.
     pub fn new(most: usize, most_per_ip: usize) -> ConnectionCount {
-        ConnectionCount {
-            open: AtomicUsize::new(0),
-            most,
-            by_ip: (most_per_ip > 0).then(Mutex::default),
-            most_per_ip,
-        }
+        ConnectionCount { open: AtomicUsize::new(0), most, by_ip: (most_per_ip > 0).then(Mutex::default), most_per_ip }
     }
 
     /// Connections open now.

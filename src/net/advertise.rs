@@ -60,9 +60,7 @@ impl Advertised {
         let host = self.host.clone().unwrap_or_else(|| local.ip().to_canonical().to_string());
         let base = i32::from(self.gateway_id) * 1000;
         match self.mode {
-            Advertise::Gateway => {
-                Node { id: base, host, port: self.gateway_port.unwrap_or(self.bootstrap_port) }
-            }
+            Advertise::Gateway => Node { id: base, host, port: self.gateway_port.unwrap_or(self.bootstrap_port) },
             Advertise::Shards => {
                 Node { id: base + i32::from(shard.0), host, port: self.shard_ports[usize::from(shard.0)] }
             }

@@ -162,13 +162,11 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
     let mut run = pin!(driver.run());
     // What a client sent must not take down the others: a panic ends its own connection. State that
     // others share is changed on the owner's side, where a panic ends the process.
-    let end = std::future::poll_fn(|cx| {
-        match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
-            Ok(poll) => poll,
-            Err(_) => {
-                shared.panics.set(shared.panics.get() + 1);
-                Poll::Ready(End::Refused("a panic in connection code".into()))
-            }
+    let end = std::future::poll_fn(|cx| match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
+        Ok(poll) => poll,
+        Err(_) => {
+            shared.panics.set(shared.panics.get() + 1);
+            Poll::Ready(End::Refused("a panic in connection code".into()))
         }
     })
     .await;
@@ -198,7 +196,9 @@ impl Driver<'_> {
                 Ok(more) => more,
                 Err(end) => return end,
             };
-            if !out.is_empty() && let Err(end) = self.send(std::mem::take(&mut out)).await {
+            if !out.is_empty()
+                && let Err(end) = self.send(std::mem::take(&mut out)).await
+            {
                 return end;
             }
             if self.pipeline.should_close() {
@@ -266,10 +266,8 @@ impl Driver<'_> {
     async fn wait(&mut self, watchdog: &mut Sleep) -> (Woken, bool) {
         let shard = &self.connection.shard;
         let stopping_already = shard.is_stopping();
-        let reading = !stopping_already
-            && self.pipeline.may_read()
-            && !shard.is_backlogged()
-            && self.shared.in_flight.has_room();
+        let reading =
+            !stopping_already && self.pipeline.may_read() && !shard.is_backlogged() && self.shared.in_flight.has_room();
         let mut read = pin!(self.stream.recv(&self.shared.pool));
         let mut gone = pin!(self.stream.closed_by_peer());
         let has_room = || !shard.is_backlogged() && self.shared.in_flight.has_room();

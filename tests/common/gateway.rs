@@ -315,21 +315,27 @@ fn ready_file(home: &Path) -> PathBuf {
 fn parse_ready(text: &[u8]) -> Ready {
     let json: serde_json::Value = serde_json::from_slice(text).expect("the ready file is JSON");
     assert_eq!(json["version"], 1, "version of the ready file");
-    let address = |value: &serde_json::Value| -> SocketAddr {
-        value.as_str().and_then(|text| text.parse().ok()).expect("host:port in the ready file")
-    };
+    let text = |value: &serde_json::Value| value.as_str().expect("a string in the ready file").to_owned();
     let number = |value: &serde_json::Value| value.as_u64().expect("a number in the ready file");
     let listener = &json["listeners"][0];
+    let bootstrap: SocketAddr = text(&listener["bootstrap"]).parse().expect("an address in the ready file");
+    // A name that is only advertised need not resolve on this machine; its port is the one to reach.
+    let reachable = |advertised: String| {
+        advertised.parse().unwrap_or_else(|_| {
+            let (_, port) = advertised.rsplit_once(':').expect("host:port in the ready file");
+            SocketAddr::new(bootstrap.ip(), port.parse().expect("a port in the ready file"))
+        })
+    };
     let nodes = listener["nodes"].as_array().expect("nodes in the ready file");
     Ready {
         pid: number(&json["pid"]) as u32,
-        bootstrap: address(&listener["bootstrap"]),
+        bootstrap,
         nodes: nodes
             .iter()
             .map(|node| Node {
                 id: number(&node["id"]) as i32,
                 shard: number(&node["shard"]) as usize,
-                addr: address(&node["addr"]),
+                addr: reachable(text(&node["addr"])),
             })
             .collect(),
     }

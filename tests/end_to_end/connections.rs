@@ -27,9 +27,7 @@ fn produce_request(topic: &str, partition: i32, acks: i16, value: &str) -> Produ
 
 /// As a client of version 3 or later sends it: with the name of its software.
 fn api_versions_request() -> ApiVersionsRequest {
-    ApiVersionsRequest::default()
-        .with_client_software_name(string("raw"))
-        .with_client_software_version(string("1.0"))
+    ApiVersionsRequest::default().with_client_software_name(string("raw")).with_client_software_version(string("1.0"))
 }
 
 fn api_versions_work(raw: &mut Raw) {

@@ -95,7 +95,8 @@ async fn a_topic_is_made_by_producing_to_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_auto_creation_an_unknown_topic_stays_unknown() {
     let gateway = Gateway::start(Options::new(2).set("auto-create-topics", false));
-    let producer = producer(&gateway, &[("message.timeout.ms", "2000")]);
+    // How long the client hopes that a topic which it does not find is about to appear.
+    let producer = producer(&gateway, &[("topic.metadata.propagation.max.ms", "500")]);
     let record = FutureRecord::to("nowhere").key("k").payload("v");
     let (error, _) = within("send", producer.send(record, Duration::ZERO)).await.expect_err("refused");
     let KafkaError::MessageProduction(code) = error else { panic!("{error}") };

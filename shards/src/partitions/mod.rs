@@ -14,15 +14,15 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ringgate_group::{DeletedTopic, ErrorCode, Text};
 use ringgate_group::route::ShardId;
+use ringgate_group::{DeletedTopic, ErrorCode, Text};
 
 use crate::call::{TopicPartition, WatchId};
 use crate::catalogue::{Catalogue, Topic};
 use crate::log_driver::LogDriver;
 use crate::store::embedded::Engine;
-use crate::store::embedded::partition::PartitionLog;
 use crate::store::embedded::TailCache;
+use crate::store::embedded::partition::PartitionLog;
 use crate::topic_config::TopicConfig;
 use crate::{Shard, ShardHandle};
 
