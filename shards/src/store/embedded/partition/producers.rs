@@ -254,6 +254,8 @@ mod tests {
         assert_eq!(case.append(header(1, 4, 8, 1), 0), Err(45));
         assert_eq!(case.append(header(1, 4, 0, 1), 0), Ok(1));
         assert_eq!(case.append(header(1, 3, 8, 1), 0), Err(47));
+        assert_eq!(case.append(header(1, 5, 0, 1), 0), Ok(2), "nor is it the batch of the epoch before");
+        assert_eq!(case.append(header(1, 5, 0, 1), 0), Ok(2));
     }
 
     #[test]

@@ -411,7 +411,7 @@ fn a_process_killed_at_every_operation_leaves_what_its_successor_can_stand_on() 
 
 #[test]
 fn so_do_crashes_of_other_workloads() {
-    for seed in 2..40 {
+    for seed in 2..20 {
         let operations = operations_of(seed);
         for nth in (1 + seed % 17..=operations).step_by(37) {
             crash_at(seed, nth);

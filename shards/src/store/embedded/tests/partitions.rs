@@ -141,6 +141,47 @@ fn a_missing_or_wrong_index_costs_time_and_nothing_else() {
 }
 
 #[test]
+fn an_index_that_leads_too_far_is_not_followed() {
+    let (_, files, dir) = memory();
+    let (log, _) = filled(&files, &dir);
+    drop(log);
+    let whole = content(&open(&files, &dir, 2));
+    let mut changed = 0;
+    for entry in files.list(&dir).unwrap().iter().filter(|e| e.name.ends_with(".log")) {
+        // A frame behind the first, as the only entry of the segment's index.
+        let log = files.open(&dir.join(&entry.name), Open::Read).unwrap();
+        let mut header = [0; 8];
+        log.read_at(0, &mut header).unwrap();
+        let second = u64::from(u32::from_le_bytes(*header.first_chunk().unwrap())) + 8;
+        if second < log.len().unwrap() {
+            let index = files.open(&dir.join(entry.name.replace(".log", ".index")), Open::Create).unwrap();
+            index.write_at(4, &[bytes::Bytes::copy_from_slice(&(second as u32).to_le_bytes())]).unwrap();
+            changed += 1;
+        }
+    }
+    assert!(changed > 5);
+    assert_eq!(content(&open(&files, &dir, 3)), whole);
+}
+
+#[test]
+fn no_file_is_closed_while_its_sync_is_out() {
+    let (_, files, dir) = memory();
+    let mut log = open(&files, &dir, 1);
+    append(&mut log, &batch(&[1], "first", None));
+    let write = log.poll_job().unwrap();
+    log.handle_done(write.run());
+    log.request_sync();
+    let sync = log.poll_job().unwrap();
+    append(&mut log, &batch(&[1], &"x".repeat(700), None));
+    assert!(log.poll_job().is_none(), "this write would sync the file that is closed, too");
+    log.handle_done(sync.run());
+    assert_eq!(log.durable_end(), 1);
+    log.request_sync();
+    settle(&mut log);
+    assert_eq!((log.durable_end(), log_segments(&files, &dir)), (2, 2));
+}
+
+#[test]
 fn the_index_leads_to_the_frame_and_not_far_before_it() {
     let (_, files, dir) = memory();
     let config = PartitionConfig::with_segment_bytes(1 << 20);
@@ -396,7 +437,7 @@ fn retention_takes_whole_closed_segments_by_age_and_by_size() {
     assert!(log.apply_retention(1600, 400, -1) > 0);
     settle(&mut log);
     let start = log.log_start_offset();
-    let (_, _, _) = content(&log)[0].clone();
+    assert_eq!(content(&log)[0].0, start);
     assert!(start > 0 && log.size() < size);
     assert!(log.apply_retention(0, -1, 1000) > 0);
     settle(&mut log);
