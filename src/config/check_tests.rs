@@ -206,7 +206,8 @@ fn ports_of_shards_must_not_overlap_other_listeners_or_pass_the_last_port() {
 
 #[test]
 fn bounds_that_do_not_go_together_are_refused_by_both_names() {
-    let cases: &[(&[(&'static str, &str)], [&str; 2])] = &[
+    type Given<'a> = &'a [(&'static str, &'a str)];
+    let cases: &[(Given<'_>, [&str; 2])] = &[
         (&[("min_session_timeout", "31min")], ["min_session_timeout", "max_session_timeout"]),
         (&[("initial_rebalance_delay", "31min")], ["initial_rebalance_delay", "max_rebalance_timeout"]),
         (&[("max_in_flight_bytes", "100MiB")], ["max_in_flight_bytes", "max_frame_size"]),

@@ -2,7 +2,7 @@
 //! allowed, its default and its help.
 //!
 //! To add a setting, add a row here, a field to [`Config`](super::Config) and a line to
-//! [`check`](super::check::check); the tests there hold the three against each other.
+//! `check::check`; the tests there hold the three against each other.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 //! any time.
 //!
 //! What must stay true: every request is answered exactly once. A step takes time that does not depend on
-//! the size of the group or on the number of groups: what would, is a [`work`] done in slices by
+//! the size of the group or on the number of groups: what would, is a `work` done in slices by
 //! `poll_effect`, while further inputs of that group queue behind it and other groups go on. Nothing is
 //! answered as kept before its write was reported as done.
 
