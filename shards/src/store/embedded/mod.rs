@@ -55,10 +55,10 @@ pub struct EngineConfig {
 
 impl EngineConfig {
     /// For this many shards, with the defaults of everything else.
-    pub fn new(shards: u16) -> EngineConfig {
+    pub fn new(shards: u16, describe: Describe) -> EngineConfig {
         EngineConfig {
             shards,
-            describe: coordinator_log::describe,
+            describe,
             partition: PartitionConfig::with_segment_bytes(SEGMENT_BYTES),
             coordinator: CoordinatorLogConfig::default(),
         }

@@ -7,7 +7,6 @@
 //! snapshot and an unbroken row of files after it are there.
 
 mod compaction;
-mod group_records;
 
 use std::collections::HashMap;
 use std::io;
@@ -23,8 +22,6 @@ use super::frame::{self, Frame, Scanner, Step, Tail};
 use super::limits::{COORDINATOR_FILE_BYTES, COORDINATOR_FILES};
 use crate::log_driver::JobLog;
 use compaction::{Compaction, CompactionDone};
-
-pub use group_records::describe;
 
 /// A record as the log keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,17 +48,23 @@ pub(super) fn offset(group: usize, offset: i64) -> LogRecord {
         topic_id: 7,
         expire_timestamp_ms: -1,
     };
-    LogRecord::from(&Record::Offset { key: key(group, 0), value })
+    kept(&Record::Offset { key: key(group, 0), value })
 }
 
 /// Its end.
 pub(super) fn tombstone(group: usize) -> LogRecord {
-    LogRecord::from(&Record::OffsetTombstone { key: key(group, 0) })
+    kept(&Record::OffsetTombstone { key: key(group, 0) })
+}
+
+fn kept(record: &Record) -> LogRecord {
+    let mut payload = Vec::new();
+    record.encode(&mut payload);
+    LogRecord { kind: record.kind(), version: record.version(), payload: payload.into() }
 }
 
 /// The offsets by group.
 pub(super) fn offsets<'a>(records: impl IntoIterator<Item = &'a LogRecord>) -> BTreeMap<String, i64> {
-    let offset = |record: &LogRecord| match Record::try_from(record).unwrap() {
+    let offset = |record: &LogRecord| match Record::decode(record.kind, record.version, &record.payload).unwrap() {
         Record::Offset { key, value } => (key.group_id.as_str().to_string(), value.offset),
         other => panic!("{other:?}"),
     };
@@ -70,7 +76,7 @@ pub(super) fn config(shards: u16) -> EngineConfig {
     EngineConfig {
         coordinator: CoordinatorLogConfig { file_bytes: 300, files: 2 },
         partition: super::small(),
-        ..EngineConfig::new(shards)
+        ..EngineConfig::new(shards, crate::describe)
     }
 }
 

@@ -488,4 +488,25 @@ proptest! {
             prop_assert!(found.base_offset <= offset as i64 && offset as i64 <= found.last_offset());
         }
     }
+
+    #[test]
+    fn a_flipped_bit_anywhere_is_never_served(file in 0usize..64, byte in 0usize..800) {
+        let (machine, files, dir) = memory();
+        let (log, _) = filled(&files, &dir);
+        let whole = content(&log);
+        drop(log);
+        let names = files.list(&dir).unwrap();
+        machine.flip_bit(&dir.join(&names[file % names.len()].name), byte);
+        let Ok((log, _)) = PartitionLog::open(files.clone(), dir.clone(), small(), 2, 0) else { return Ok(()) };
+        prop_assert!(log.end_offset() <= whole.last().unwrap().1 + 1);
+        for (base, last, bytes) in whole {
+            if let Read::Disk(job) = log.read(base, 1, true)
+                && let Ok(batches) = job.run()
+            {
+                let header = BatchHeader::parse(&batches[0]).unwrap();
+                prop_assert_eq!((header.base_offset, header.last_offset()), (base, last));
+                prop_assert_eq!(batches[0].slice(61..), bytes);
+            }
+        }
+    }
 }
