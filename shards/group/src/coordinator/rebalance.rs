@@ -70,7 +70,7 @@ impl Group {
             return self.arm_join_timer(ctx, deadline_ms);
         }
         let Some(initial) = &mut self.initial else { return self.complete_join_phase(ctx) };
-        if !initial.added || initial.remaining_ms == 0 {
+        if !initial.added || initial.remaining_ms == 0 || initial.delay_ms == 0 {
             return self.complete_join_phase(ctx);
         }
         let delay_max_ms = u64::try_from(ctx.config.initial_rebalance_delay.as_millis()).unwrap_or(u64::MAX);

@@ -1,0 +1,15 @@
+//! The coordinator under a small world that feeds it time, requests and completions. Names begin with the
+//! number of the behaviour in the list of conformance scenarios.
+
+mod admin;
+mod bounds;
+mod heartbeat_and_leave;
+mod joining;
+mod large_groups;
+mod offsets;
+mod random_operations;
+mod rebalancing;
+mod restart;
+mod static_members;
+mod syncing;
+mod world;
