@@ -72,7 +72,8 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
     let asking: Vec<Asking> = wanted.into_iter().map(|(key, wanted)| plan(ctx, key, wanted)).collect();
     let max_bytes = usize::try_from(request.max_bytes).unwrap_or(0).min(ctx.connection.settings.max_fetch_bytes);
     let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0).min(max_bytes.max(1));
-    let max_wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+    let max_wait_ms = request.max_wait_ms.min(ctx.connection.settings.max_fetch_wait_ms);
+    let max_wait = Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0));
 
     let fetched = read(ctx, &asking, min_bytes, max_bytes, max_wait).await;
 
