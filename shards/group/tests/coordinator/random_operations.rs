@@ -134,16 +134,14 @@ impl Day {
                     ErrorCode::REBALANCE_IN_PROGRESS => {}
                     _ => client.member_id = Default::default(),
                 },
-                Response::Sync(answer) if answer.error_code == ErrorCode::NONE => {
+                Response::Sync(answer) if answer.error_code == ErrorCode::NONE && !answer.assignment.is_empty() => {
                     // What the leader of this very generation gave, to this member or to the one whose place
                     // it has taken.
-                    if !answer.assignment.is_empty() {
-                        let text = std::str::from_utf8(&answer.assignment).unwrap();
-                        let (member, of) = text.split_once('!').unwrap();
-                        assert_eq!(of, generation.to_string());
-                        assert!(client.member_id == member || client.instance.is_some());
-                        self.assigned += 1;
-                    }
+                    let text = std::str::from_utf8(&answer.assignment).unwrap();
+                    let (member, of) = text.split_once('!').unwrap();
+                    assert_eq!(of, generation.to_string());
+                    assert!(client.member_id == member || client.instance.is_some());
+                    self.assigned += 1;
                 }
                 Response::OffsetCommit(answer) => {
                     let offset = self.committing.remove(&token).expect("a commit");
