@@ -104,8 +104,14 @@ impl Controller {
         Ok(())
     }
 
-    /// Finishes the writes that have started.
+    /// Has everything that is only written put on disk.
+    pub(crate) fn sync_written(&self, shard: &ShardHandle) {
+        self.log.sync_written(shard);
+    }
+
+    /// Finishes the writes that have started and puts everything on disk.
     pub(crate) async fn finish(&self, shard: &ShardHandle) {
+        self.sync_written(shard);
         self.log.idle(shard).await;
     }
 }

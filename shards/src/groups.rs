@@ -128,12 +128,18 @@ impl Groups {
         self.pump(shard);
     }
 
-    /// Finishes what is being written.
+    /// Has everything that is only written put on disk.
+    pub(crate) fn sync_written(&self, shard: &ShardHandle) {
+        self.log.sync_written(shard);
+    }
+
+    /// Finishes what is being written and puts everything on disk.
     pub(crate) async fn finish(&self, shard: &ShardHandle) {
         while !self.batcher.borrow().is_idle() {
             self.log.idle(shard).await;
             ringgate_runtime::yield_now().await;
         }
+        self.sync_written(shard);
         self.log.idle(shard).await;
     }
 

@@ -140,6 +140,16 @@ impl<L: JobLog> LogDriver<L> {
         self.reached(shard, position, reach).await
     }
 
+    /// Has everything that is only written put on disk.
+    pub(crate) fn sync_written(self: &Rc<Self>, shard: &Rc<Shard>) {
+        let mut log = self.log.borrow_mut();
+        if log.durable() < log.written() {
+            log.request_sync();
+            drop(log);
+            self.kick(shard);
+        }
+    }
+
     /// Waits until no job is out and none is due.
     pub(crate) async fn idle(self: &Rc<Self>, shard: &Rc<Shard>) {
         self.kick(shard);

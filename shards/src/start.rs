@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringgate_group::Totals;
 use ringgate_group::route::{Route, ShardId};
@@ -13,10 +14,10 @@ use crate::controller::{CONTROLLER, Controller};
 use crate::groups::Groups;
 use crate::mailbox::{Mailbox, Mailroom};
 use crate::partitions::Partitions;
-use crate::settings::ShardSettings;
+use crate::settings::{Fsync, ShardSettings};
 use crate::shard::Parts;
 use crate::store::embedded::{Engine, ShardStore};
-use crate::timers::Timers;
+use crate::timers::{Sleep, Timers};
 use crate::{Shard, ShardHandle};
 
 /// Everything of one shard that can be made before its thread runs.
@@ -96,7 +97,23 @@ impl Seed {
         shard.groups.load(&shard).await;
         shard.partitions.open_missing(&shard, &catalogue).await;
         let expiry = ringgate_runtime::spawn(Groups::expire(shard.clone()));
-        Running { shard, tasks: RefCell::new(vec![mailbox, timers, expiry]) }
+        let mut tasks = vec![mailbox, timers, expiry];
+        if let Fsync::Interval(period) = shard.settings.fsync {
+            tasks.push(ringgate_runtime::spawn(sync_every(shard.clone(), period)));
+        }
+        Running { shard, tasks: RefCell::new(tasks) }
+    }
+}
+
+/// Under `fsync = INTERVAL`: what was answered after the write is on disk one period later at the latest.
+async fn sync_every(shard: ShardHandle, period: Duration) {
+    loop {
+        Sleep::new(&shard, period).await;
+        shard.partitions.sync_written(&shard);
+        shard.groups.sync_written(&shard);
+        if let Some(controller) = &shard.controller {
+            controller.sync_written(&shard);
+        }
     }
 }
 

@@ -192,8 +192,19 @@ impl Partitions {
         }
     }
 
-    /// Finishes the writes that have started.
+    /// Has everything that is only written put on disk.
+    pub(crate) fn sync_written(&self, shard: &ShardHandle) {
+        for partition in self.open.borrow().values() {
+            if let Some(log) = partition.log.as_ref().filter(|log| log.with(|log| log.is_dirty())) {
+                log.with(PartitionLog::request_sync);
+                log.kick(shard);
+            }
+        }
+    }
+
+    /// Finishes the writes that have started and puts everything on disk.
     pub(crate) async fn finish(&self, shard: &ShardHandle) {
+        self.sync_written(shard);
         let all: Vec<_> = self.open.borrow().values().cloned().collect();
         for partition in &all {
             if let Some(log) = &partition.log {
