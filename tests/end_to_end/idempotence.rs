@@ -12,6 +12,7 @@ use crate::common::within;
 
 fn init_producer_id(raw: &mut Raw) -> Writer {
     let request = InitProducerIdRequest::default()
+        .with_transactional_id(None)
         .with_transaction_timeout_ms(60_000)
         .with_producer_id(ProducerId(-1))
         .with_producer_epoch(-1);

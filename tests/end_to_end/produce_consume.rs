@@ -69,7 +69,7 @@ async fn keys_repeated_headers_nulls_and_times_arrive_as_librdkafka_sent_them() 
         .headers(headers)
         .timestamp(1_600_000_000_123);
     let tombstone: FutureRecord<'_, str, [u8]> = FutureRecord::to("shapes").key("gone").timestamp(1);
-    let keyless = unkeyed("shapes", "").timestamp(0);
+    let keyless = unkeyed("shapes", "");
     within("send", producer.send(full, NO_WAIT)).await.expect("delivered");
     within("send", producer.send(tombstone, NO_WAIT)).await.expect("delivered");
     within("send", producer.send(keyless, NO_WAIT)).await.expect("delivered");
@@ -144,7 +144,7 @@ async fn a_consumer_starts_at_the_earliest_the_latest_an_offset_or_a_time() {
         let producer = producer(&gateway, &[]);
         for n in 0..10 {
             let value = n.to_string();
-            let record = unkeyed("clock", &value).partition(1).timestamp(1_000 * n);
+            let record = unkeyed("clock", &value).partition(1).timestamp(1_000 + 1_000 * n);
             within("send", producer.send(record, NO_WAIT)).await.expect("delivered");
         }
         let read_one =
@@ -183,9 +183,9 @@ async fn a_consumer_starts_at_the_earliest_the_latest_an_offset_or_a_time() {
             found.elements()[0].offset()
         };
         assert_eq!(offset_for(0), Offset::Offset(0));
-        assert_eq!(offset_for(3_000), Offset::Offset(3));
-        assert_eq!(offset_for(3_001), Offset::Offset(4), "the first record at or after the time");
-        assert_eq!(offset_for(9_001), Offset::End, "no record that late");
+        assert_eq!(offset_for(4_000), Offset::Offset(3));
+        assert_eq!(offset_for(4_001), Offset::Offset(4), "the first record at or after the time");
+        assert_eq!(offset_for(10_001), Offset::End, "no record that late");
     }
 }
 
