@@ -87,10 +87,11 @@ impl Group {
 
     /// The group as ListGroups shows it, if it passes the filters.
     pub(super) fn listed(&self, request: &ListGroupsRequest) -> Option<ListedGroup> {
-        let passes = |filter: &[Text], value: &str| {
-            filter.is_empty() || filter.iter().any(|wanted| wanted.as_str().trim().eq_ignore_ascii_case(value))
-        };
-        let passes = passes(&request.states_filter, self.state.name()) && passes(&request.types_filter, "classic");
+        let (states, types) = (&request.states_filter, &request.types_filter);
+        let is_state = |wanted: &Text| wanted.as_str().trim().eq_ignore_ascii_case(self.state.name());
+        let is_type = |wanted: &Text| wanted.as_str().eq_ignore_ascii_case("classic");
+        let passes =
+            (states.is_empty() || states.iter().any(is_state)) && (types.is_empty() || types.iter().any(is_type));
         passes.then(|| ListedGroup {
             group_id: self.id.clone(),
             protocol_type: self.protocol_type.clone(),

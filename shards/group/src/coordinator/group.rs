@@ -92,7 +92,8 @@ pub(super) struct Group {
     pub generation: i32,
     pub leader: Option<u32>,
 
-    pub members: Slab<Member>,
+    /// Boxed, so that a large group grows without moving its members in one go.
+    pub members: Slab<Box<Member>>,
     pub ids: HashMap<Text, u32>,
     pub instances: HashMap<Text, u32>,
     /// (slot, uid) in join order; entries of removed members are skipped and swept up now and then.
@@ -213,7 +214,7 @@ impl Group {
 
     /// The member in a slot, if it is still that one.
     pub fn member_of(&self, slot: u32, uid: u64) -> Option<&Member> {
-        self.members.get(slot as usize).filter(|member| member.uid == uid)
+        self.members.get(slot as usize).map(|member| &**member).filter(|member| member.uid == uid)
     }
 
     /// The next member in join order from `at`, which moves on.
@@ -253,7 +254,7 @@ impl Group {
         let uid = member.uid;
         self.count_offer(&member.offer);
         let (member_id, instance) = (member.member_id.clone(), member.group_instance_id.clone());
-        let slot = self.members.insert(member) as u32;
+        let slot = self.members.insert(Box::new(member)) as u32;
         self.order.push((slot, uid));
         self.ids.insert(member_id, slot);
         if let Some(instance) = instance {

@@ -424,7 +424,7 @@ fn a_closed_connection_of_another_member_changes_nothing() {
 }
 
 #[test]
-fn shutdown_answers_what_is_parked_with_16() {
+fn s113_what_is_parked_is_answered_16_when_the_gateway_stops() {
     let mut w = World::new();
     let mut clients: Vec<Client> = (1..=2).map(Client::new).collect();
     w.form(&mut clients);
