@@ -21,12 +21,14 @@ mod tail_cache;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringgate_group::route::Route;
+use uuid::Uuid;
 
 use crate::call::TopicPartition;
 use crate::catalogue::{Catalogue, Topic};
@@ -113,6 +115,8 @@ struct Shared {
     leader_epoch: i32,
     catalogue: Arc<Catalogue>,
     partition: PartitionConfig,
+    /// Topics whose directory has a lasting name, as far as this run has seen to it. Only file threads look.
+    lasting: Mutex<HashSet<Uuid>>,
 }
 
 impl Engine {
@@ -158,6 +162,7 @@ impl Engine {
                 leader_epoch: manifest.starts,
                 catalogue: Arc::new(Catalogue::new(1, topics)),
                 partition: config.partition,
+                lasting: Mutex::default(),
             }),
         };
         Ok(Opened { engine, stores, report })
@@ -177,6 +182,10 @@ impl Engine {
     /// The topics as the start found them.
     pub fn catalogue(&self) -> Arc<Catalogue> {
         self.shared.catalogue.clone()
+    }
+
+    fn lasting(&self) -> MutexGuard<'_, HashSet<Uuid>> {
+        self.shared.lasting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn partition_dir(&self, at: TopicPartition) -> (PathBuf, PathBuf) {
@@ -199,7 +208,10 @@ impl Engine {
             // Whoever put a checkpoint there had made the names of its directories lasting before.
             let is_lasting = files::list_if_there(&**files, &dir)?.iter().any(|e| e.name == partition::CHECKPOINT);
             if !is_lasting {
-                make_lasting(&**files, &topic)?;
+                if !this.lasting().contains(&at.topic) {
+                    make_lasting(&**files, &topic)?;
+                    this.lasting().insert(at.topic);
+                }
                 make_lasting(&**files, &dir)?;
             }
             let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
@@ -225,6 +237,7 @@ impl Engine {
             }
             files::remove_tree(files, &away)?;
             // The last one takes the topic's directory along.
+            this.lasting().remove(&at.topic);
             match files.remove_dir(&topic) {
                 Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
                     Err(error)
@@ -310,7 +323,7 @@ fn write_layout(
 /// Removes the partitions of topics that are no more.
 fn remove_deleted_topics(files: &dyn Files, dir: &DataDir, topics: &[Arc<Topic>]) -> io::Result<()> {
     let topics_dir = dir.path().join(TOPICS);
-    let known: std::collections::HashSet<String> = topics.iter().map(|t| t.id.to_string()).collect();
+    let known: HashSet<String> = topics.iter().map(|t| t.id.to_string()).collect();
     for entry in files.list(&topics_dir)? {
         if entry.is_dir && !known.contains(&entry.name) {
             tracing::info!(topic = entry.name, "removing what is left of a deleted topic");
