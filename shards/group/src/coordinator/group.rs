@@ -7,6 +7,7 @@ use slab::Slab;
 use super::ctx::{At, Ctx, GroupRef, Wait};
 use super::member::{Member, Offer, ParkedJoin, ParkedSync};
 use super::offsets::Offsets;
+use super::text_map::TextMap;
 use super::work::Work;
 use super::{Input, responses};
 use crate::limits::GROUP_BYTES;
@@ -94,8 +95,8 @@ pub(super) struct Group {
 
     /// Boxed, so that a large group grows without moving its members in one go.
     pub members: Slab<Box<Member>>,
-    pub ids: HashMap<Text, u32>,
-    pub instances: HashMap<Text, u32>,
+    pub ids: TextMap<u32>,
+    pub instances: TextMap<u32>,
     /// (slot, uid) in join order; entries of removed members are skipped and swept up now and then.
     order: Vec<(u32, u64)>,
     /// Entries of `order` before this one are of removed members.
@@ -103,7 +104,7 @@ pub(super) struct Group {
     /// How many members offer a protocol.
     pub support: HashMap<Text, usize>,
     rebalance_timeouts: BTreeMap<i32, usize>,
-    pub pending: HashMap<Text, Pending>,
+    pub pending: TextMap<Pending>,
     pub pending_ids: HashMap<u64, Text>,
 
     /// Members with a parked join.
@@ -147,13 +148,13 @@ impl Group {
             generation: 0,
             leader: None,
             members: Slab::new(),
-            ids: HashMap::new(),
-            instances: HashMap::new(),
+            ids: TextMap::new(),
+            instances: TextMap::new(),
             order: Vec::new(),
             first_live: 0,
             support: HashMap::new(),
             rebalance_timeouts: BTreeMap::new(),
-            pending: HashMap::new(),
+            pending: TextMap::new(),
             pending_ids: HashMap::new(),
             joined: 0,
             initial: None,

@@ -27,9 +27,10 @@ mod static_member;
 mod subscription;
 mod sweep;
 mod sync;
+mod text_map;
 mod work;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use slab::Slab;
@@ -45,6 +46,7 @@ pub use expiry::DeletedTopic;
 pub use group::State;
 use group::{Group, Hold};
 use sweep::Sweep;
+use text_map::TextMap;
 
 /// What a group takes in, one after the other.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ enum Input {
 pub struct Coordinator {
     ctx: Ctx,
     groups: Slab<Group>,
-    by_id: HashMap<Text, u32>,
+    by_id: TextMap<u32>,
     /// Groups that have something left to do.
     ready: VecDeque<u32>,
     sweeps: VecDeque<Sweep>,
@@ -77,7 +79,7 @@ impl Coordinator {
         Coordinator {
             ctx: Ctx::new(config, totals, Box::new(random)),
             groups: Slab::new(),
-            by_id: HashMap::new(),
+            by_id: TextMap::new(),
             ready: VecDeque::new(),
             sweeps: VecDeque::new(),
         }
@@ -184,6 +186,10 @@ impl Coordinator {
     /// A connection is closed: what it has parked is withdrawn (and answered, to nobody).
     pub fn handle_connection_closed(&mut self, now: Now, connection: ConnectionId) {
         let at = self.ctx.at(now);
+        self.close(at, connection);
+    }
+
+    fn close(&mut self, at: At, connection: ConnectionId) {
         let waits = self.ctx.waits.range((connection, 0, Wait::FIRST)..).take_while(|(c, ..)| *c == connection);
         let mut slots: Vec<u32> = waits.map(|(_, slot, _)| *slot).collect();
         slots.dedup();
@@ -367,9 +373,17 @@ impl Coordinator {
         self.ctx.totals.remove_bytes(group.bytes());
         self.by_id.remove(&group.id);
         for (at, input) in std::mem::take(&mut group.inbox) {
-            if let Input::Request { token, connection, request } = input {
-                self.ctx.waits.remove(&(connection, slot, Wait::Queued(token)));
-                self.dispatch(at, token, connection, request);
+            match input {
+                Input::Request { token, connection, request } => {
+                    self.ctx.waits.remove(&(connection, slot, Wait::Queued(token)));
+                    self.dispatch(at, token, connection, request);
+                }
+                Input::ConnectionClosed(connection) => self.close(at, connection),
+                Input::Timer(_)
+                | Input::AssignmentsKept { .. }
+                | Input::TopicsDeleted(_)
+                | Input::Expire
+                | Input::Shutdown => {}
             }
         }
     }

@@ -303,6 +303,21 @@ fn a_deletion_waits_for_commits_and_what_comes_later_meets_another_group() {
 }
 
 #[test]
+fn a_join_that_queues_behind_a_deletion_goes_with_its_connection() {
+    let mut w = World::new();
+    w.commit(commit_request(1));
+    w.store = Store::Waits;
+    let deletion = delete_group(&mut w, GROUP);
+    let join = w.join(2, JoinGroupRequest { api_version: 3, ..Client::new(2).join_request() });
+    w.close(2);
+    w.parked(join);
+    w.complete_all(Ok(()));
+    assert_eq!(deleted(&mut w, deletion), ErrorCode::NONE);
+    assert_eq!(w.joined(join).error_code, ErrorCode::REBALANCE_IN_PROGRESS);
+    assert_eq!((w.totals.members(), w.open), (0, 0));
+}
+
+#[test]
 fn a_deletion_that_is_not_kept_leaves_the_group() {
     let mut w = World::new();
     w.commit(commit_request(1));
