@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use ringgate_group::request::*;
-use ringgate_group::{ErrorCode, ReplyToken, Request, Response, StoreError};
+use ringgate_group::{ErrorCode, ReplyToken, Request, Response, StoreError, Text};
 
 use crate::world::*;
 
@@ -57,10 +57,10 @@ fn step() -> impl Strategy<Value = Step> {
 struct Day {
     w: World,
     clients: Vec<Client>,
-    /// Who asked, and in which generation it believed to be.
-    open: HashMap<ReplyToken, (usize, i32)>,
+    /// Who asked, as which member and in which generation.
+    open: HashMap<ReplyToken, (usize, Text, i32)>,
     leads: Vec<bool>,
-    list: Vec<ringgate_group::Text>,
+    list: Vec<Text>,
     /// The last acknowledged commit, and those that may have come after it.
     acknowledged: i64,
     committing: HashMap<ReplyToken, i64>,
@@ -101,7 +101,7 @@ impl Day {
 
     fn ask(&mut self, n: usize, request: Request) {
         let token = self.w.ask(self.clients[n].connection, request);
-        self.open.insert(token, (n, self.clients[n].generation));
+        self.open.insert(token, (n, self.clients[n].member_id.clone(), self.clients[n].generation));
     }
 
     fn take_answers(&mut self) {
@@ -113,7 +113,7 @@ impl Day {
         let (before, mut deleted) = (self.generation, self.expires);
         deleted |= answered.iter().any(|(_, answer)| matches!(answer, Response::DeleteGroup(ErrorCode::NONE)));
         for (token, response) in answered {
-            let (n, generation) = self.open.remove(&token).expect("an answer to what was asked");
+            let (n, asked_as, generation) = self.open.remove(&token).expect("an answer to what was asked");
             let client = &mut self.clients[n];
             match response {
                 Response::Join(answer) => match answer.error_code {
@@ -140,7 +140,7 @@ impl Day {
                     let text = std::str::from_utf8(&answer.assignment).unwrap();
                     let (member, of) = text.split_once('!').unwrap();
                     assert_eq!(of, generation.to_string());
-                    assert!(client.member_id == member || client.instance.is_some());
+                    assert!(asked_as == member || client.instance.is_some());
                     self.assigned += 1;
                 }
                 Response::OffsetCommit(answer) => {
@@ -199,7 +199,7 @@ impl Day {
                     request = commit_request(self.next_offset);
                 }
                 let token = self.w.ask(self.clients[n].connection, Request::OffsetCommit(request));
-                self.open.insert(token, (n, 0));
+                self.open.insert(token, (n, Text::EMPTY, 0));
                 self.committing.insert(token, self.next_offset);
             }
             Step::Delete => self.ask(0, Request::DeleteGroup(DeleteGroupRequest { group_id: GROUP.into() })),
