@@ -262,6 +262,7 @@ calls! {
     Offsets(ListOffsetsCall) -> Vec<PartitionOffset>,
     GroupAnswered(GroupCall) -> ringgate_group::Response,
     SessionRefreshed(HeartbeatSeenCall) -> (),
+    Withdrawn(ConnectionClosedCall) -> (),
     TopicsCreated(CreateTopicsCall) -> Vec<TopicResult>,
     TopicsDeleted(DeleteTopicsCall) -> Vec<TopicResult>,
     CatalogueApplied(CatalogueCall) -> (),
@@ -283,6 +284,14 @@ pub struct GroupCall {
 pub struct HeartbeatSeenCall {
     /// As it was read; its turn is still to come.
     pub heartbeat: ringgate_group::request::HeartbeatRequest,
+}
+
+/// A connection is gone: what it has parked is withdrawn. It goes the way of the connection's requests, so
+/// that none of them arrives after it. There is nothing to wait for.
+#[derive(Debug)]
+pub struct ConnectionClosedCall {
+    /// The connection.
+    pub connection: ringgate_group::ConnectionId,
 }
 
 /// Where a reply goes.

@@ -16,7 +16,7 @@ use slab::Slab;
 use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
 use crate::clock::Clock;
-use crate::limits::{EFFECTS_SLICE, EXPIRY_PERIOD};
+use crate::limits::{EFFECTS_SLICE, ENCODE_HERE_BYTES, EXPIRY_PERIOD};
 use crate::log_driver::LogDriver;
 use crate::metrics::ShardReport;
 use crate::settings::ShardSettings;
@@ -213,7 +213,7 @@ impl Groups {
             loop {
                 let batch = groups.batcher.borrow_mut().poll_batch(groups.clock.mono_us());
                 if let Some(batch) = batch {
-                    groups.write_batch(&shard, &batch.records).await;
+                    groups.write_batch(&shard, batch.records).await;
                     continue;
                 }
                 let Some(due_us) = groups.batcher.borrow().next_deadline_us() else { break };
@@ -225,10 +225,10 @@ impl Groups {
         .detach();
     }
 
-    async fn write_batch(&self, shard: &ShardHandle, records: &[Record]) {
+    async fn write_batch(&self, shard: &ShardHandle, records: Vec<Record>) {
         self.batches.set(self.batches.get() + 1);
         self.records.set(self.records.get() + records.len() as u64);
-        let records = records.iter().map(to_log).collect();
+        let records = encoded(shard, records).await;
         let result = self.log.append_durable(shard, |log| log.append(records)).await.map_err(|why| {
             tracing::error!(shard = shard.id().0, why, "groups and offsets cannot be kept");
             StoreError::Unavailable
@@ -240,6 +240,18 @@ impl Groups {
             }
         }
         self.pump(shard);
+    }
+}
+
+/// The records as the log keeps them. What takes long, the metadata of a large group, is done elsewhere.
+async fn encoded(shard: &ShardHandle, records: Vec<Record>) -> Vec<LogRecord> {
+    let all = |records: &[Record]| records.iter().map(to_log).collect::<Vec<_>>();
+    if records.iter().map(Record::size_hint).sum::<usize>() <= ENCODE_HERE_BYTES {
+        return all(&records);
+    }
+    match shard.files.run(move || all(&records)).await {
+        Ok(records) => records,
+        Err(panic) => panic!("records of groups could not be encoded: {panic}"),
     }
 }
 

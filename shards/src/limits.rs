@@ -17,6 +17,10 @@ pub const STALL_MS: u64 = 1000;
 /// The longest sleep, in ms, while any timer is armed: a stall is measured to within this.
 pub const LOOK_EVERY_MS: u64 = 500;
 
+/// Records of groups and offsets that are encoded on the shard itself: at about 1 ns a byte well under
+/// 1 ms. The metadata of 10,000 members is several MiB.
+pub const ENCODE_HERE_BYTES: usize = 256 << 10;
+
 /// How often committed offsets are looked at for whether their time is over (Kafka's
 /// `offsets.retention.check.interval.ms`).
 pub const EXPIRY_PERIOD: Duration = Duration::from_secs(600);

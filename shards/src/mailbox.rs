@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded, unbounded};
-use ringgate_group::ConnectionId;
 use ringgate_group::route::ShardId;
 use ringgate_runtime::Notifier;
 
@@ -29,8 +28,6 @@ pub(crate) enum Notice {
     Reply { token: u64, reply: Reply },
     /// A watch that this shard left with an owner has been satisfied.
     Wake(WatchId),
-    /// A connection is gone; what it parked here is withdrawn.
-    ConnectionClosed(ConnectionId),
     /// The gateway stops.
     Stop,
 }

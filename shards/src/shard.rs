@@ -13,7 +13,7 @@ use ringgate_group::ConnectionId;
 use ringgate_group::route::{Route, ShardId};
 use ringgate_runtime::{FileThreads, Notified};
 
-use crate::call::{Call, CatalogueCall, Reply, ReplyTo, Request, WatchId};
+use crate::call::{Call, CatalogueCall, ConnectionClosedCall, Reply, ReplyTo, Request, WatchId};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::controller::Controller;
@@ -166,11 +166,7 @@ impl Shard {
     /// Withdraws what a connection parked with these owners.
     pub fn connection_closed(self: &Rc<Self>, connection: ConnectionId, owners: impl Iterator<Item = ShardId>) {
         for owner in owners {
-            if owner == self.id {
-                self.groups.connection_closed(self, connection);
-            } else {
-                self.mailroom.notify(owner, Notice::ConnectionClosed(connection));
-            }
+            drop(self.submit_to(owner, ConnectionClosedCall { connection }));
         }
     }
 
@@ -231,7 +227,6 @@ impl Shard {
         match notice {
             Notice::Reply { token, reply } => self.questions.answer(token, reply),
             Notice::Wake(watch) => self.watches.wake(watch),
-            Notice::ConnectionClosed(connection) => self.groups.connection_closed(self, connection),
             Notice::Stop => {
                 self.stopping.set(true);
                 self.groups.shutdown(self);
@@ -258,6 +253,10 @@ impl Shard {
                 self.answer_with(to, async move { Reply::Offsets(shard.partitions.list_offsets(&shard, call).await) });
             }
             Request::GroupAnswered(call) => self.groups.handle(self, call, to),
+            Request::Withdrawn(call) => {
+                self.groups.connection_closed(self, call.connection);
+                self.reply(to, Reply::Withdrawn(()));
+            }
             Request::SessionRefreshed(call) => {
                 self.groups.heartbeat_seen(&call.heartbeat);
                 self.reply(to, Reply::SessionRefreshed(()));
