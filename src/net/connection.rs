@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use ringgate_group::ConnectionId;
 use ringgate_group::pipeline::{Pipeline, RequestId, RequestKind};
 use ringgate_group::route::ShardId;
-use ringgate_runtime::{BufferPool, TcpStream};
+use ringgate_runtime::{Budget, BufferPool, TcpStream};
 use ringgate_shards::ShardHandle;
 use ringgate_shards::timers::Sleep;
 use ringgate_shards::waiters::Waiter;
@@ -90,9 +90,6 @@ pub struct ConnectionLimits {
     /// A send must make do within this.
     pub send_timeout: Duration,
 }
-
-/// Work of one round before the shard's other tasks get their turn.
-const ROUND: Duration = Duration::from_micros(100);
 
 type Running = Pin<Box<dyn Future<Output = (RequestId, Outcome)>>>;
 
@@ -190,9 +187,9 @@ impl Driver<'_> {
         let shard = self.connection.shard.clone();
         let mut watchdog = Sleep::new(&shard, self.watchdog_period());
         let mut out: Vec<Bytes> = Vec::new();
-        let mut round_began = Instant::now();
+        let mut budget = Budget::new();
         loop {
-            let more = match self.advance(&mut out, round_began) {
+            let more = match self.advance(&mut out, &mut budget) {
                 Ok(more) => more,
                 Err(end) => return end,
             };
@@ -207,16 +204,13 @@ impl Driver<'_> {
             if shard.is_stopping() && self.running.is_empty() {
                 return End::Stopping;
             }
-            if round_began.elapsed() > ROUND {
-                ringgate_runtime::yield_now().await;
-                round_began = Instant::now();
-            }
+            budget.turn().await;
             if more {
                 continue;
             }
             let (woken, slept) = self.wait(&mut watchdog).await;
             if slept {
-                round_began = Instant::now();
+                budget.renew();
             }
             match woken {
                 Woken::Read(Ok(Some(bytes))) => self.frames.push(bytes),
@@ -242,7 +236,7 @@ impl Driver<'_> {
 
     /// Reads and starts what may be, and gathers what is ready to go out. `true` when complete frames
     /// are left that may be read now.
-    fn advance(&mut self, out: &mut Vec<Bytes>, round_began: Instant) -> Result<bool, End> {
+    fn advance(&mut self, out: &mut Vec<Bytes>, budget: &mut Budget) -> Result<bool, End> {
         loop {
             let more = self.read_frames()?;
             self.start_what_may()?;
@@ -252,11 +246,12 @@ impl Driver<'_> {
                 }
             }
             while let Some(response) = self.pipeline.poll_ready() {
+                budget.spend(response.iter().map(Bytes::len).sum());
                 out.extend(response);
             }
             let stopping = self.connection.shard.is_stopping();
             let more = more && !stopping && self.pipeline.may_read() && self.shared.in_flight.has_room();
-            if !more || round_began.elapsed() > ROUND {
+            if !more || budget.is_spent() {
                 return Ok(more);
             }
         }

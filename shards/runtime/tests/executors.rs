@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{PATIENCE, on_a_shard, on_shards, unpinned};
 use ringgate_runtime::{
-    Config, Executors, LocalEvent, Placement, TimedOut, allowed_cpus, local_oneshot, now, sleep, sleep_until, spawn,
-    timeout, yield_now,
+    Config, Executors, Placement, TimedOut, allowed_cpus, now, sleep, sleep_until, spawn, timeout, yield_now,
 };
 
 #[test]
@@ -55,7 +54,7 @@ fn many_tasks_run_and_hand_each_other_values() {
             let sum = Rc::new(Cell::new(0u64));
             let mut tasks = Vec::new();
             for nth in 0..20_000u64 {
-                let (sender, receiver) = local_oneshot();
+                let (sender, receiver) = futures_channel::oneshot::channel();
                 let sum = sum.clone();
                 tasks.push(spawn(async move {
                     let value: u64 = receiver.await.expect("a value");
@@ -141,32 +140,6 @@ fn time_passes_and_a_deadline_drops_what_it_bounds() {
         };
         assert_eq!(timeout(Duration::from_millis(5), waits).await, Err(TimedOut));
         assert_eq!(Rc::strong_count(&held), 1);
-    });
-}
-
-#[test]
-fn a_local_event_wakes_all_who_wait() {
-    on_a_shard(|| async {
-        let event = Rc::new(LocalEvent::new());
-        let ready = Rc::new(Cell::new(false));
-        let tasks: Vec<_> = (0..100)
-            .map(|_| {
-                let (event, ready) = (event.clone(), ready.clone());
-                spawn(async move {
-                    while !ready.get() {
-                        event.wait().await;
-                    }
-                })
-            })
-            .collect();
-        yield_now().await;
-        event.notify_all();
-        yield_now().await;
-        ready.set(true);
-        event.notify_all();
-        for task in tasks {
-            timeout(PATIENCE, task).await.expect("it was woken");
-        }
     });
 }
 
