@@ -57,7 +57,26 @@ mod tests {
 
     #[test]
     fn the_hash_is_xxh3_64_with_seed_0() {
-        assert_eq!(hash(b""), 0x2d06_8005_38d3_94c2);
+        // Made with the reference implementation.
+        for (text, expected) in [
+            ("", 0x2d06_8005_38d3_94c2),
+            ("orders", 0xa88c_cdc9_fa49_74fb),
+            ("payments-eu", 0x848a_ecf9_8809_8686),
+            ("ä", 0x5430_6467_6a70_b4b4),
+            (&"x".repeat(300), 0xa5d1_b460_7dc8_3554),
+        ] {
+            assert_eq!(hash(text.as_bytes()), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn owners_are_these_in_every_build() {
+        let owners = [1, 2, 3, 7, 1000].map(|shards| Route::new(shards).group("orders").0);
+        assert_eq!(owners, [0, 1, 0, 1, 739]);
+        let owners = [0, 1, 6, i32::MAX].map(|partition| Route::new(7).partition("orders", partition).0);
+        assert_eq!(owners, [1, 2, 0, 2]);
+        let owners = [0, 1, 2, 3].map(|partition| Route::new(3).partition("payments-eu", partition).0);
+        assert_eq!(owners, [1, 2, 0, 1]);
     }
 
     #[test]
