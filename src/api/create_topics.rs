@@ -1,6 +1,6 @@
 //! CreateTopics (API 19).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kafka_protocol::messages::create_topics_request::CreatableTopic;
 use kafka_protocol::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
@@ -13,7 +13,7 @@ use ringgate_shards::controller::CONTROLLER;
 use ringgate_shards::topic_config;
 
 use super::topics::name_error;
-use super::{ApiSettings, Operation, Outcome, RequestContext, Resource};
+use super::{ApiSettings, Operation, Outcome, RequestContext, Resource, View};
 
 /// The first version that tells what was made (KIP-525).
 const DETAILS_SINCE: i16 = 5;
@@ -25,52 +25,52 @@ const SOURCE_DEFAULT: i8 = 5;
 
 /// Serves a CreateTopics: each topic is made or refused on its own.
 pub async fn handle(ctx: &RequestContext, request: CreateTopicsRequest) -> Outcome {
-    let names: Vec<&str> = request.topics.iter().map(|t| t.name.as_str()).collect();
-    let repeated: BTreeSet<&str> =
-        names.iter().filter(|name| names.iter().filter(|other| other == name).count() > 1).copied().collect();
-    let mut results: Vec<Option<TopicResult>> = Vec::new();
-    let mut sound = Vec::new();
-    let mut answered: BTreeSet<&str> = BTreeSet::new();
-    let mut order = Vec::new();
-    for topic in &request.topics {
-        let name = topic.name.as_str();
-        // A name that stands there twice is answered once, as in Kafka.
-        if !answered.insert(name) {
-            continue;
-        }
-        order.push(topic);
-        let checked = if repeated.contains(name) {
-            Err((ErrorCode::INVALID_REQUEST, "Found multiple entries for this topic.".to_string()))
-        } else if !ctx.allowed(Operation::Create, Resource::Topic(name)) {
-            Err((ErrorCode::TOPIC_AUTHORIZATION_FAILED, "not allowed to create the topic".to_string()))
-        } else {
-            check(topic, &ctx.connection.settings)
-        };
-        match checked {
-            Ok(new) => {
-                sound.push(new);
-                results.push(None);
-            }
-            Err(refused) => results.push(Some(Err(refused))),
-        }
-    }
-    let call = CreateTopicsCall { topics: sound, validate_only: request.validate_only };
-    let mut made = ctx.shard().submit_to(CONTROLLER, call).await.0.into_iter();
-    let responses = order
-        .into_iter()
-        .zip(results)
-        .map(|(topic, result)| {
-            let unanswered = || Err((ErrorCode::UNKNOWN_SERVER_ERROR, "the controller did not answer".to_string()));
-            let result = result.unwrap_or_else(|| made.next().unwrap_or_else(unanswered));
-            response(ctx.api_version, topic, result, request.validate_only, &ctx.connection.settings)
-        })
-        .collect();
-    ctx.respond(&CreateTopicsResponse::default().with_topics(responses))
+    let Plan { slots, sound } = plan(&ctx.view(), &request);
+    let made = if sound.is_empty() {
+        Vec::new()
+    } else {
+        let call = CreateTopicsCall { topics: sound, validate_only: request.validate_only };
+        ctx.shard().submit_to(CONTROLLER, call).await.0
+    };
+    ctx.respond(&response(&ctx.view(), &request, slots, made))
 }
 
-fn check(topic: &CreatableTopic, settings: &ApiSettings) -> Result<NewTopic, (ErrorCode, String)> {
+struct Plan<'a> {
+    /// The topics to be answered, and why one is refused here.
+    slots: Vec<(&'a CreatableTopic, Option<(ErrorCode, String)>)>,
+    /// The others, for the controller.
+    sound: Vec<NewTopic>,
+}
+
+fn plan<'a>(view: &View<'_>, request: &'a CreateTopicsRequest) -> Plan<'a> {
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for topic in &request.topics {
+        *times.entry(topic.name.as_str()).or_default() += 1;
+    }
+    let mut plan = Plan { slots: Vec::new(), sound: Vec::new() };
+    for topic in &request.topics {
+        let checked = match times.remove(topic.name.as_str()) {
+            // A name that stands there twice is answered once, as in Kafka.
+            None => continue,
+            Some(1) => check(view, topic),
+            Some(_) => Err((ErrorCode::INVALID_REQUEST, "Duplicate topic name.".to_string())),
+        };
+        plan.slots.push((topic, checked.map(|new| plan.sound.push(new)).err()));
+    }
+    plan
+}
+
+fn check(view: &View<'_>, topic: &CreatableTopic) -> Result<NewTopic, (ErrorCode, String)> {
+    let settings = view.settings;
+    if !view.allowed(Operation::Create, Resource::Topic(&topic.name)) {
+        return Err((ErrorCode::TOPIC_AUTHORIZATION_FAILED, "not allowed to create the topic".to_string()));
+    }
     if let Some(why) = name_error(&topic.name) {
         return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, why));
+    }
+    // Told before anything else that may be wrong, as in Kafka: clients make sure of a topic this way.
+    if view.catalogue.topic(&topic.name).is_some() {
+        return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("Topic '{}' already exists.", topic.name.as_str())));
     }
     let partitions = if topic.assignments.is_empty() {
         replication_factor(topic.replication_factor, settings)?;
@@ -83,7 +83,7 @@ fn check(topic: &CreatableTopic, settings: &ApiSettings) -> Result<NewTopic, (Er
             }
         }
     } else {
-        assigned(topic, settings)?
+        assigned(view, topic)?
     };
     if partitions > settings.max_partitions_per_topic {
         let most = settings.max_partitions_per_topic;
@@ -117,58 +117,79 @@ fn replication_factor(factor: i16, settings: &ApiSettings) -> Result<(), (ErrorC
     }
 }
 
-/// The number of partitions of a manual assignment, which must name partitions 0 to n-1 once each.
-fn assigned(topic: &CreatableTopic, settings: &ApiSettings) -> Result<i32, (ErrorCode, String)> {
+/// The number of partitions of a manual assignment, which must name partitions 0 to n-1 once each. The
+/// brokers must be there; who owns a partition is settled by its name all the same.
+fn assigned(view: &View<'_>, topic: &CreatableTopic) -> Result<i32, (ErrorCode, String)> {
     if topic.num_partitions != -1 || topic.replication_factor != -1 {
-        let why = "Both numPartitions or replicationFactor and replicasAssignments were set.";
+        let why = "A manual partition assignment was given, so numPartitions and replicationFactor must be -1.";
         return Err((ErrorCode::INVALID_REQUEST, why.into()));
     }
-    let indexes: BTreeSet<i32> = topic.assignments.iter().map(|a| a.partition_index).collect();
+    let refuse = |why: String| Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
     let count = topic.assignments.len() as i32;
-    if indexes.len() != topic.assignments.len() || !indexes.iter().copied().eq(0..count) {
-        let why = format!("the assignment's partitions are {indexes:?}; they must be 0 to {}, each once", count - 1);
-        return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
+    let indexes: HashSet<i32> = topic.assignments.iter().map(|a| a.partition_index).collect();
+    if indexes.len() != topic.assignments.len() || !indexes.iter().all(|index| (0..count).contains(index)) {
+        return refuse(format!("the assigned partitions must be 0 to {}, each once", count - 1));
     }
+    let nodes: HashSet<i32> = view.advertised.nodes(view.local).into_iter().map(|node| node.id).collect();
     for assignment in &topic.assignments {
-        let replicas = assignment.broker_ids.len();
-        if replicas == 0 || replicas > 1 && !settings.accept_any_replication_factor {
-            let partition = assignment.partition_index;
-            let why = format!("partition {partition} is assigned to {replicas} brokers; there is one copy here");
-            return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
+        let (partition, replicas) = (assignment.partition_index, &assignment.broker_ids);
+        if replicas.is_empty() || replicas.len() > 1 && !view.settings.accept_any_replication_factor {
+            let given = replicas.len();
+            return refuse(format!("partition {partition} is assigned to {given} brokers; there is one copy here"));
+        }
+        if let Some(unknown) = replicas.iter().find(|id| !nodes.contains(&id.0)) {
+            return refuse(format!("partition {partition} is assigned to broker {}, which is not there", unknown.0));
         }
     }
     Ok(count)
 }
 
+/// The answer: the request's topics in its order.
 fn response(
-    version: i16,
+    view: &View<'_>,
+    request: &CreateTopicsRequest,
+    slots: Vec<(&CreatableTopic, Option<(ErrorCode, String)>)>,
+    made: Vec<TopicResult>,
+) -> CreateTopicsResponse {
+    let mut made = made.into_iter();
+    let topics = slots.into_iter().map(|(topic, refused)| {
+        let unanswered = || Err((ErrorCode::UNKNOWN_SERVER_ERROR, "the controller did not answer".to_string()));
+        let result = refused.map_or_else(|| made.next().unwrap_or_else(unanswered), Err);
+        topic_response(view, topic, result, request.validate_only)
+    });
+    CreateTopicsResponse::default().with_topics(topics.collect())
+}
+
+fn topic_response(
+    view: &View<'_>,
     topic: &CreatableTopic,
     result: TopicResult,
     validate_only: bool,
-    settings: &ApiSettings,
 ) -> CreatableTopicResult {
-    let mut response = CreatableTopicResult::default().with_name(topic.name.clone()).with_topic_config_error_code(0);
+    let response = CreatableTopicResult::default().with_name(topic.name.clone());
     match result {
         Err((error, message)) => {
-            response = response.with_error_code(error.0).with_error_message(Some(StrBytes::from_string(message)));
-            if version >= DETAILS_SINCE {
-                response = response.with_num_partitions(-1).with_replication_factor(-1).with_configs(None);
+            let message = Some(StrBytes::from_string(message));
+            let response = response.with_error_code(error.0).with_error_message(message);
+            if view.version < DETAILS_SINCE {
+                return response;
             }
+            response.with_num_partitions(-1).with_replication_factor(-1).with_configs(None)
         }
         Ok(made) => {
-            response = response.with_error_message(None);
-            if version >= DETAILS_SINCE {
+            let mut response = response.with_error_message(None);
+            if view.version >= DETAILS_SINCE {
                 response = response
                     .with_num_partitions(made.partitions)
                     .with_replication_factor(1)
-                    .with_configs(Some(configs(&made, settings)));
+                    .with_configs(Some(configs(&made, view.settings)));
             }
-            if version >= TOPIC_IDS_SINCE && !validate_only {
+            if view.version >= TOPIC_IDS_SINCE && !validate_only {
                 response = response.with_topic_id(made.id);
             }
+            response
         }
     }
-    response
 }
 
 fn configs(topic: &Topic, settings: &ApiSettings) -> Vec<CreatableTopicConfigs> {
@@ -182,4 +203,160 @@ fn configs(topic: &Topic, settings: &ApiSettings) -> Vec<CreatableTopicConfigs> 
                 .with_config_source(if setting.is_set { SOURCE_TOPIC } else { SOURCE_DEFAULT })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{World, as_read, id_of, versions};
+    use super::super::topics::topic_name;
+    use super::*;
+    use kafka_protocol::messages::BrokerId;
+    use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopicConfig};
+    use uuid::Uuid;
+
+    fn topic(name: &str, partitions: i32, replication_factor: i16) -> CreatableTopic {
+        CreatableTopic::default()
+            .with_name(topic_name(name))
+            .with_num_partitions(partitions)
+            .with_replication_factor(replication_factor)
+    }
+
+    fn assigned_to(name: &str, brokers: &[&[i32]]) -> CreatableTopic {
+        let assignments = (0..).zip(brokers).map(|(partition, brokers)| {
+            CreatableReplicaAssignment::default()
+                .with_partition_index(partition)
+                .with_broker_ids(brokers.iter().map(|&id| BrokerId(id)).collect())
+        });
+        topic(name, -1, -1).with_assignments(assignments.collect())
+    }
+
+    fn configured(name: &str, settings: &[(&'static str, Option<&'static str>)]) -> CreatableTopic {
+        let settings = settings.iter().map(|&(name, value)| {
+            CreatableTopicConfig::default()
+                .with_name(StrBytes::from_static_str(name))
+                .with_value(value.map(StrBytes::from_static_str))
+        });
+        topic(name, 1, 1).with_configs(settings.collect())
+    }
+
+    fn request(topics: Vec<CreatableTopic>) -> CreateTopicsRequest {
+        CreateTopicsRequest::default().with_topics(topics)
+    }
+
+    /// The controller makes whatever it is asked to.
+    fn served(world: &World, version: i16, request: &CreateTopicsRequest) -> CreateTopicsResponse {
+        let view = world.view(version);
+        let Plan { slots, sound } = plan(&view, request);
+        let make = |new: NewTopic| {
+            let id = id_of(7);
+            Ok(Topic { id, name: new.name, partitions: new.partitions, config: new.config, created_at_ms: 1 }.into())
+        };
+        as_read(version, &response(&view, request, slots, sound.into_iter().map(make).collect()))
+    }
+
+    fn codes(world: &World, topics: Vec<CreatableTopic>) -> Vec<i16> {
+        served(world, 7, &request(topics)).topics.iter().map(|t| t.error_code).collect()
+    }
+
+    #[test]
+    fn every_version_tells_what_was_made_and_why_not_as_far_as_it_has_words() {
+        let world = World::with(&[("there", 6)]);
+        let mut made = configured("new", &[("segment.bytes", Some("2097152"))]);
+        made.num_partitions = 4;
+        let both = request(vec![made, topic("there", 1, 1)]);
+        for version in versions(19) {
+            let response = served(&world, version, &both);
+            let [new, there] = &response.topics[..] else { panic!("{response:?}") };
+            assert_eq!((new.name.as_str(), new.error_code, &new.error_message), ("new", 0, &None));
+            assert_eq!((there.name.as_str(), there.error_code), ("there", 36));
+            assert!(there.error_message.as_ref().is_some_and(|m| m.contains("already exists")));
+            let details = (new.num_partitions, new.replication_factor);
+            assert_eq!(details, if version >= 5 { (4, 1) } else { (-1, -1) }, "version {version}");
+            assert_eq!((there.num_partitions, there.replication_factor), (-1, -1));
+            assert_eq!(new.topic_id, if version >= 7 { id_of(7) } else { Uuid::nil() }, "version {version}");
+            if version >= 5 {
+                let configs = new.configs.as_ref().expect("settings");
+                let segment = configs.iter().find(|c| c.name.as_str() == "segment.bytes").expect("segment.bytes");
+                assert_eq!((segment.value.as_deref(), segment.config_source), (Some("2097152"), SOURCE_TOPIC));
+                let policy = configs.iter().find(|c| c.name.as_str() == "cleanup.policy").expect("cleanup.policy");
+                assert_eq!((policy.value.as_deref(), policy.config_source), (Some("delete"), SOURCE_DEFAULT));
+            }
+        }
+    }
+
+    #[test]
+    fn minus_1_takes_the_defaults() {
+        let world = World::with(&[]);
+        let response = served(&world, 7, &request(vec![topic("new", -1, -1)]));
+        let new = &response.topics[0];
+        assert_eq!((new.error_code, new.num_partitions, new.replication_factor), (0, 3, 1));
+    }
+
+    #[test]
+    fn wrong_names_counts_and_factors_have_each_their_code() {
+        let mut world = World::with(&[]);
+        let names = vec![topic("", 1, 1), topic("..", 1, 1), topic("a/b", 1, 1), topic(&"x".repeat(250), 1, 1)];
+        assert_eq!(codes(&world, names), [17, 17, 17, 17]);
+        let counts = vec![topic("a", 0, 1), topic("b", -2, 1), topic("c", 101, 1), topic("d", 100, 1)];
+        assert_eq!(codes(&world, counts), [37, 37, 37, 0]);
+        let factors = || vec![topic("a", 1, 0), topic("b", 1, -2), topic("c", 1, 3), topic("d", 1, -1)];
+        assert_eq!(codes(&world, factors()), [38, 38, 38, 0]);
+        world.settings.accept_any_replication_factor = true;
+        assert_eq!(codes(&world, factors()), [38, 38, 0, 0]);
+    }
+
+    #[test]
+    fn a_topic_that_exists_is_answered_36_whatever_else_is_wrong() {
+        let world = World::with(&[("there", 6)]);
+        assert_eq!(codes(&world, vec![topic("there", 3, 3)]), [36]);
+        let wrong = configured("there", &[("no.such", Some("1"))]);
+        assert_eq!(codes(&world, vec![wrong]), [36]);
+    }
+
+    #[test]
+    fn a_name_that_stands_there_twice_is_refused_once_and_the_others_are_made() {
+        let world = World::with(&[]);
+        let request = request(vec![topic("a", 1, 1), topic("b", 1, 1), topic("a", 2, 1)]);
+        let response = served(&world, 7, &request);
+        let told: Vec<_> = response.topics.iter().map(|t| (t.name.as_str(), t.error_code)).collect();
+        assert_eq!(told, [("a", 42), ("b", 0)]);
+    }
+
+    #[test]
+    fn an_assignment_counts_partitions_and_must_name_nodes_that_are_there() {
+        let mut world = World::with(&[]);
+        let response = served(&world, 7, &request(vec![assigned_to("a", &[&[1000], &[1001], &[1000]])]));
+        assert_eq!((response.topics[0].error_code, response.topics[0].num_partitions), (0, 3));
+        let mut counted = assigned_to("a", &[&[1000]]);
+        counted.num_partitions = 1;
+        let mut gap = assigned_to("b", &[&[1000], &[1001]]);
+        gap.assignments[1].partition_index = 2;
+        let mut twice = assigned_to("c", &[&[1000], &[1001]]);
+        twice.assignments[1].partition_index = 0;
+        let nobody = assigned_to("d", &[&[]]);
+        let stranger = assigned_to("e", &[&[1], &[1000]]);
+        assert_eq!(codes(&world, vec![counted, gap, twice, nobody, stranger]), [42, 39, 39, 39, 39]);
+        let two = || vec![assigned_to("f", &[&[1000, 1001]])];
+        assert_eq!(codes(&world, two()), [39]);
+        world.settings.accept_any_replication_factor = true;
+        assert_eq!(codes(&world, two()), [0]);
+    }
+
+    #[test]
+    fn a_setting_that_is_unknown_wrong_or_null_is_answered_40_and_named() {
+        let world = World::with(&[]);
+        for (name, value) in [("no.such", Some("1")), ("segment.bytes", Some("abc")), ("segment.bytes", None)] {
+            let response = served(&world, 7, &request(vec![configured("a", &[(name, value)]), topic("b", 1, 1)]));
+            let told: Vec<_> = response.topics.iter().map(|t| t.error_code).collect();
+            assert_eq!(told, [40, 0]);
+            assert!(response.topics[0].error_message.as_ref().is_some_and(|m| m.contains(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn who_may_not_create_learns_not_whether_the_topic_exists() {
+        let mut world = World::with(&[("there", 1)]);
+        world.authorizer.denied_topic = Some((Operation::Create, "there"));
+        assert_eq!(codes(&world, vec![topic("there", 1, 1)]), [29]);
+    }
 }

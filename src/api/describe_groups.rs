@@ -70,3 +70,74 @@ fn response(
     }
     group
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{as_read, versions};
+    use super::*;
+    use bytes::Bytes;
+    use kafka_protocol::protocol::StrBytes;
+
+    fn described(error_code: ErrorCode) -> ringgate_group::response::DescribedGroup {
+        let member = ringgate_group::response::DescribedGroupMember {
+            member_id: "m".into(),
+            group_instance_id: Some("i".into()),
+            client_id: "app".into(),
+            client_host: "/10.0.0.9".into(),
+            member_metadata: Bytes::from_static(b"topics"),
+            member_assignment: Bytes::from_static(b"partitions"),
+        };
+        ringgate_group::response::DescribedGroup {
+            error_code,
+            error_message: error_code.is_err().then(|| "Group g not found.".into()),
+            group_id: "g".into(),
+            group_state: if error_code.is_err() { "Dead".into() } else { "Stable".into() },
+            protocol_type: "consumer".into(),
+            protocol_data: "range".into(),
+            members: if error_code.is_err() { Vec::new() } else { vec![member] },
+        }
+    }
+
+    fn read(version: i16, operations_asked: bool, error_code: ErrorCode) -> DescribedGroup {
+        let group_id = GroupId(StrBytes::from_static_str("g"));
+        let group = response(version, group_id, operations_asked, described(error_code));
+        as_read(version, &DescribeGroupsResponse::default().with_groups(vec![group])).groups.remove(0)
+    }
+
+    #[test]
+    fn every_version_shows_the_group_and_its_members() {
+        for version in versions(15) {
+            let group = read(version, true, ErrorCode::NONE);
+            assert_eq!((group.error_code, group.group_id.as_str(), group.group_state.as_str()), (0, "g", "Stable"));
+            assert_eq!((group.protocol_type.as_str(), group.protocol_data.as_str()), ("consumer", "range"));
+            let operations = if version >= 3 { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+            assert_eq!(group.authorized_operations, operations, "version {version}");
+            let [member] = &group.members[..] else { panic!("{group:?}") };
+            assert_eq!((member.member_id.as_str(), member.client_id.as_str()), ("m", "app"));
+            assert_eq!(member.client_host.as_str(), "/10.0.0.9");
+            assert_eq!(
+                (&member.member_metadata[..], &member.member_assignment[..]),
+                (&b"topics"[..], &b"partitions"[..])
+            );
+            assert_eq!(member.group_instance_id.as_deref(), (version >= 4).then_some("i"), "version {version}");
+        }
+    }
+
+    #[test]
+    fn operations_are_told_only_when_asked_and_without_an_error() {
+        for version in versions(15) {
+            assert_eq!(read(version, false, ErrorCode::NONE).authorized_operations, OPERATIONS_NOT_ASKED);
+            assert_eq!(read(version, true, ErrorCode::NOT_COORDINATOR).authorized_operations, OPERATIONS_NOT_ASKED);
+        }
+        assert_eq!(GROUP_OPERATIONS, 3400, "as a Kafka 4 broker tells them");
+    }
+
+    #[test]
+    fn the_reason_is_told_from_version_6() {
+        for version in versions(15) {
+            let group = read(version, false, ErrorCode::GROUP_ID_NOT_FOUND);
+            assert_eq!((group.error_code, group.group_state.as_str()), (69, "Dead"));
+            assert_eq!(group.error_message.is_some(), version >= 6, "version {version}");
+        }
+    }
+}

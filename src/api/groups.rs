@@ -5,7 +5,7 @@ use ringgate_group::route::ShardId;
 use ringgate_group::{Request, Response, Text};
 use ringgate_shards::call::GroupCall;
 
-use super::{Operation, RequestContext, Resource};
+use super::{Authorizer, Operation, RequestContext, Resource};
 
 /// `authorized_operations` when nobody asked for them.
 pub(super) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
@@ -26,13 +26,13 @@ pub(super) async fn ask_shard(ctx: &RequestContext, owner: ShardId, request: Req
 }
 
 /// Whether the client may read with this group.
-pub(super) fn may_read(ctx: &RequestContext, group_id: &str) -> bool {
-    ctx.allowed(Operation::Read, Resource::Group(group_id))
+pub(super) fn may_read(authorizer: &dyn Authorizer, group_id: &str) -> bool {
+    authorizer.allowed(Operation::Read, Resource::Group(group_id))
 }
 
 /// Whether the client may look at this group.
-pub(super) fn may_describe(ctx: &RequestContext, group_id: &str) -> bool {
-    ctx.allowed(Operation::Describe, Resource::Group(group_id))
+pub(super) fn may_describe(authorizer: &dyn Authorizer, group_id: &str) -> bool {
+    authorizer.allowed(Operation::Describe, Resource::Group(group_id))
 }
 
 /// The codec's string as the coordinator's; no bytes are copied.

@@ -36,3 +36,31 @@ fn to_group(request: &HeartbeatRequest) -> request::HeartbeatRequest {
         group_instance_id: request.group_instance_id.as_ref().map(text),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{as_read, versions};
+    use super::*;
+    use kafka_protocol::messages::GroupId;
+    use kafka_protocol::protocol::StrBytes;
+
+    #[test]
+    fn every_version_carries_who_lives_and_the_coordinators_code() {
+        let string = StrBytes::from_static_str;
+        for version in versions(12) {
+            let mut request = HeartbeatRequest::default()
+                .with_group_id(GroupId(string("g")))
+                .with_generation_id(7)
+                .with_member_id(string("m"));
+            if version >= 3 {
+                request = request.with_group_instance_id(Some(string("i")));
+            }
+            let asked = to_group(&as_read(version, &request));
+            assert_eq!((asked.group_id.as_str(), asked.generation_id, asked.member_id.as_str()), ("g", 7, "m"));
+            assert_eq!(asked.group_instance_id.as_ref().map(|i| i.as_str()), (version >= 3).then_some("i"));
+            let code = ErrorCode::REBALANCE_IN_PROGRESS.0;
+            let read = as_read(version, &HeartbeatResponse::default().with_error_code(code));
+            assert_eq!(read.error_code, 27, "version {version}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! JoinGroup (API 11): a member offers itself; answered when the group's next generation begins.
 
+use kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol;
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::{JoinGroupRequest, JoinGroupResponse};
 use ringgate_group::request::Protocol;
@@ -26,33 +27,33 @@ pub async fn handle(ctx: &RequestContext, request: JoinGroupRequest) -> Outcome 
     }
     let owner = ctx.shard().route().group(&request.group_id);
     ctx.connection.parks_at(owner);
-    let request = Request::Join(to_group(ctx, &request));
+    let client_host = Text::from(format!("/{}", ctx.connection.peer.ip().to_canonical()));
+    let request = Request::Join(to_group(ctx.api_version, &request, ctx.client_id.as_deref(), client_host));
     match ctx.shard().submit_to(owner, GroupCall { connection: ctx.connection.id, request }).await.0 {
         Response::Join(joined) => ctx.respond(&response(ctx.api_version, joined)),
         other => wrong_kind(&other),
     }
 }
 
-fn to_group(ctx: &RequestContext, request: &JoinGroupRequest) -> ringgate_group::request::JoinGroupRequest {
-    let protocol = |p: &kafka_protocol::messages::join_group_request::JoinGroupRequestProtocol| Protocol {
-        name: text(&p.name),
-        metadata: p.metadata.clone(),
-    };
+fn to_group(
+    version: i16,
+    request: &JoinGroupRequest,
+    client_id: Option<&str>,
+    client_host: Text,
+) -> ringgate_group::request::JoinGroupRequest {
+    let protocol = |p: &JoinGroupRequestProtocol| Protocol { name: text(&p.name), metadata: p.metadata.clone() };
+    let timeout_is_there = version >= REBALANCE_TIMEOUT_SINCE;
     ringgate_group::request::JoinGroupRequest {
-        api_version: ctx.api_version,
+        api_version: version,
         group_id: text(&request.group_id),
         member_id: text(&request.member_id),
         group_instance_id: request.group_instance_id.as_ref().map(text),
         protocol_type: text(&request.protocol_type),
         protocols: request.protocols.iter().map(protocol).collect(),
         session_timeout_ms: request.session_timeout_ms,
-        rebalance_timeout_ms: if ctx.api_version >= REBALANCE_TIMEOUT_SINCE {
-            request.rebalance_timeout_ms
-        } else {
-            -1
-        },
-        client_id: ctx.client_id.as_deref().map_or(Text::EMPTY, Text::from),
-        client_host: Text::from(format!("/{}", ctx.connection.peer.ip().to_canonical())),
+        rebalance_timeout_ms: if timeout_is_there { request.rebalance_timeout_ms } else { -1 },
+        client_id: client_id.map_or(Text::EMPTY, Text::from),
+        client_host,
     }
 }
 
@@ -99,19 +100,42 @@ fn response(version: i16, joined: ringgate_group::response::JoinGroupResponse) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{as_read, versions};
     use super::*;
-    use bytes::{Bytes, BytesMut};
-    use kafka_protocol::protocol::{Decodable, Encodable};
+    use bytes::Bytes;
+    use kafka_protocol::messages::GroupId;
+    use kafka_protocol::protocol::StrBytes;
 
-    fn round_trip(version: i16, joined: ringgate_group::response::JoinGroupResponse) -> JoinGroupResponse {
-        let mut bytes = BytesMut::new();
-        response(version, joined).encode(&mut bytes, version).unwrap();
-        JoinGroupResponse::decode(&mut bytes.freeze(), version).unwrap()
+    #[test]
+    fn the_coordinator_gets_what_the_version_has() {
+        let string = StrBytes::from_static_str;
+        let protocol =
+            JoinGroupRequestProtocol::default().with_name(string("range")).with_metadata(Bytes::from_static(b"topics"));
+        let request = JoinGroupRequest::default()
+            .with_group_id(GroupId(string("g")))
+            .with_member_id(string("m"))
+            .with_group_instance_id(Some(string("i")))
+            .with_protocol_type(string("consumer"))
+            .with_protocols(vec![protocol])
+            .with_session_timeout_ms(45_000)
+            .with_rebalance_timeout_ms(300_000);
+        for version in versions(11) {
+            let asked = to_group(version, &request, Some("app"), "/10.0.0.9".into());
+            assert_eq!((asked.api_version, asked.session_timeout_ms), (version, 45_000));
+            assert_eq!(asked.rebalance_timeout_ms, if version >= 1 { 300_000 } else { -1 }, "version {version}");
+            assert_eq!((asked.group_id.as_str(), asked.member_id.as_str()), ("g", "m"));
+            assert_eq!(asked.group_instance_id.as_ref().map(|i| i.as_str()), Some("i"));
+            assert_eq!((asked.client_id.as_str(), asked.client_host.as_str()), ("app", "/10.0.0.9"));
+            assert_eq!(asked.protocol_type.as_str(), "consumer");
+            let expected = Protocol { name: "range".into(), metadata: Bytes::from_static(b"topics") };
+            assert_eq!(asked.protocols, [expected]);
+        }
+        assert_eq!(to_group(0, &request, None, Text::EMPTY).client_id, Text::EMPTY);
     }
 
     #[test]
     fn a_leaders_answer_can_be_written_in_every_version() {
-        for version in 0..=9 {
+        for version in versions(11) {
             let joined = ringgate_group::response::JoinGroupResponse {
                 error_code: ErrorCode::NONE,
                 generation_id: 7,
@@ -126,20 +150,25 @@ mod tests {
                     metadata: Bytes::from_static(b"meta"),
                 }],
             };
-            let read = round_trip(version, joined);
-            assert_eq!(read.members[0].group_instance_id.is_some(), version >= 5);
-            assert_eq!(read.protocol_type.is_some(), version >= 7);
-            assert_eq!(read.skip_assignment, version >= 9);
+            let read = as_read(version, &response(version, joined));
+            assert_eq!((read.error_code, read.generation_id), (0, 7));
+            assert_eq!((read.leader.as_str(), read.member_id.as_str()), ("m1", "m1"));
+            assert_eq!((read.members[0].member_id.as_str(), &read.members[0].metadata[..]), ("m1", &b"meta"[..]));
+            assert_eq!(read.members[0].group_instance_id.is_some(), version >= 5, "version {version}");
+            assert_eq!(read.protocol_type.as_deref(), (version >= 7).then_some("consumer"), "version {version}");
+            assert_eq!(read.skip_assignment, version >= 9, "version {version}");
             assert_eq!(read.protocol_name.as_deref(), Some("range"));
         }
     }
 
     #[test]
     fn a_refusals_protocol_name_is_empty_up_to_version_6_and_null_from_7() {
-        for version in 0..=9 {
-            let read = round_trip(version, refusal(ErrorCode::UNKNOWN_MEMBER_ID));
+        for version in versions(11) {
+            let read = as_read(version, &response(version, refusal(ErrorCode::UNKNOWN_MEMBER_ID)));
+            assert_eq!((read.error_code, read.generation_id), (25, -1));
             assert_eq!(read.protocol_name.as_deref(), if version >= 7 { None } else { Some("") });
-            assert_eq!(read.generation_id, -1);
+            assert!(read.protocol_type.is_none() && read.members.is_empty());
+            assert_eq!((read.leader.as_str(), read.member_id.as_str()), ("", ""));
         }
     }
 }

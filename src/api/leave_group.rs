@@ -53,3 +53,71 @@ fn response(version: i16, left: ringgate_group::response::LeaveGroupResponse) ->
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{as_read, versions};
+    use super::*;
+    use kafka_protocol::messages::GroupId;
+    use kafka_protocol::messages::leave_group_request::MemberIdentity;
+    use kafka_protocol::protocol::StrBytes;
+    use ringgate_group::Text;
+    use ringgate_group::response::LeftMember;
+
+    fn left(
+        error_code: ErrorCode,
+        members: &[(&str, Option<&str>, ErrorCode)],
+    ) -> ringgate_group::response::LeaveGroupResponse {
+        let member = |&(id, instance, error_code): &(&str, Option<&str>, ErrorCode)| LeftMember {
+            member_id: id.into(),
+            group_instance_id: instance.map(Text::from),
+            error_code,
+        };
+        let members = members.iter().map(member).collect();
+        ringgate_group::response::LeaveGroupResponse { error_code, members }
+    }
+
+    #[test]
+    fn one_member_leaves_up_to_version_2_and_several_from_3() {
+        let string = StrBytes::from_static_str;
+        for version in versions(13) {
+            let mut request = LeaveGroupRequest::default().with_group_id(GroupId(string("g")));
+            let expected = if version < 3 {
+                request = request.with_member_id(string("m"));
+                vec![LeavingMember { member_id: "m".into(), group_instance_id: None }]
+            } else {
+                let mut by_name = MemberIdentity::default().with_group_instance_id(Some(string("i")));
+                if version >= 5 {
+                    by_name = by_name.with_reason(Some(string("because")));
+                }
+                request = request.with_members(vec![MemberIdentity::default().with_member_id(string("m")), by_name]);
+                vec![
+                    LeavingMember { member_id: "m".into(), group_instance_id: None },
+                    LeavingMember { member_id: "".into(), group_instance_id: Some("i".into()) },
+                ]
+            };
+            let asked = to_group(version, &as_read(version, &request));
+            assert_eq!((asked.api_version, asked.group_id.as_str()), (version, "g"));
+            assert_eq!(asked.members, expected, "version {version}");
+        }
+    }
+
+    #[test]
+    fn a_members_error_is_the_answers_up_to_version_2_and_stands_at_the_member_from_3() {
+        for version in versions(13) {
+            let one = left(ErrorCode::NONE, &[("m", Some("i"), ErrorCode::UNKNOWN_MEMBER_ID)]);
+            let read = as_read(version, &response(version, one));
+            if version < 3 {
+                assert_eq!((read.error_code, read.members.len()), (25, 0), "version {version}");
+            } else {
+                let [member] = &read.members[..] else { panic!("{read:?}") };
+                assert_eq!((read.error_code, member.error_code), (0, 25), "version {version}");
+                assert_eq!((member.member_id.as_str(), member.group_instance_id.as_deref()), ("m", Some("i")));
+            }
+            let all = as_read(version, &response(version, left(ErrorCode::COORDINATOR_NOT_AVAILABLE, &[])));
+            assert_eq!((all.error_code, all.members.len()), (15, 0), "version {version}");
+            let coordinators = as_read(version, &response(version, left(ErrorCode::UNKNOWN_MEMBER_ID, &[])));
+            assert_eq!(coordinators.error_code, 25);
+        }
+    }
+}

@@ -8,7 +8,7 @@ use ringgate_group::route::ShardId;
 use ringgate_group::{ErrorCode, Request, Response};
 
 use super::groups::{ask_shard, may_describe, string, text, wrong_kind};
-use super::{Operation, Outcome, RequestContext, Resource};
+use super::{Operation, Outcome, RequestContext, Resource, View};
 use crate::net::connection::Door;
 
 /// The first version with states.
@@ -23,16 +23,26 @@ pub async fn handle(ctx: &RequestContext, request: ListGroupsRequest) -> Outcome
         Door::Bootstrap => ctx.shard().route().all().collect(),
     };
     let parts = join_all(shards.into_iter().map(|shard| list(ctx, shard, &request))).await;
-    let all_visible = ctx.allowed(Operation::Describe, Resource::Cluster);
+    ctx.respond(&response(&ctx.view(), parts))
+}
+
+/// Joins what the shards have. A shard that is loading makes the whole answer an error, with what the others
+/// have.
+fn response(
+    view: &View<'_>,
+    parts: Vec<(ErrorCode, Vec<ringgate_group::response::ListedGroup>)>,
+) -> ListGroupsResponse {
+    let all_visible = view.allowed(Operation::Describe, Resource::Cluster);
     let mut response = ListGroupsResponse::default();
     for (error, groups) in parts {
         if error.is_err() {
             response.error_code = error.0;
         }
-        let visible = groups.into_iter().filter(|g| all_visible || may_describe(ctx, g.group_id.as_str()));
-        response.groups.extend(visible.map(|g| listed(ctx.api_version, &g)));
+        let visible = |group_id: &str| all_visible || may_describe(view.authorizer, group_id);
+        let groups = groups.iter().filter(|g| visible(g.group_id.as_str()));
+        response.groups.extend(groups.map(|g| listed(view.version, g)));
     }
-    ctx.respond(&response)
+    response
 }
 
 async fn list(
@@ -72,4 +82,55 @@ fn listed(version: i16, group: &ringgate_group::response::ListedGroup) -> Listed
         listed = listed.with_group_type(string(&group.group_type));
     }
     listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{World, as_read, versions};
+    use super::*;
+
+    fn group(group_id: &str) -> ringgate_group::response::ListedGroup {
+        ringgate_group::response::ListedGroup {
+            group_id: group_id.into(),
+            protocol_type: "consumer".into(),
+            group_state: "Stable".into(),
+            group_type: "classic".into(),
+        }
+    }
+
+    #[test]
+    fn every_version_lists_the_groups_of_all_shards_with_states_from_4_and_types_from_5() {
+        let world = World::with(&[]);
+        for version in versions(16) {
+            let parts = vec![(ErrorCode::NONE, vec![group("a"), group("b")]), (ErrorCode::NONE, vec![group("c")])];
+            let read = as_read(version, &response(&world.view(version), parts));
+            assert_eq!(read.error_code, 0);
+            assert_eq!(read.groups.iter().map(|g| g.group_id.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+            for group in &read.groups {
+                assert_eq!(group.protocol_type.as_str(), "consumer");
+                assert_eq!(group.group_state.as_str(), if version >= 4 { "Stable" } else { "" });
+                assert_eq!(group.group_type.as_str(), if version >= 5 { "classic" } else { "" });
+            }
+        }
+    }
+
+    #[test]
+    fn one_shard_that_loads_makes_the_answer_14() {
+        let world = World::with(&[]);
+        let loading = || (ErrorCode::COORDINATOR_LOAD_IN_PROGRESS, vec![]);
+        for parts in [vec![loading(), (ErrorCode::NONE, vec![])], vec![(ErrorCode::NONE, vec![]), loading()]] {
+            assert_eq!(as_read(4, &response(&world.view(4), parts)).error_code, 14);
+        }
+    }
+
+    #[test]
+    fn groups_that_may_not_be_described_are_left_out_for_who_may_not_describe_the_cluster() {
+        let mut world = World::with(&[]);
+        world.authorizer.denied_group = Some((Operation::Describe, "b"));
+        let parts = || vec![(ErrorCode::NONE, vec![group("a"), group("b")])];
+        assert_eq!(response(&world.view(4), parts()).groups.len(), 2);
+        world.authorizer.cluster_denied = Some(Operation::Describe);
+        let read = response(&world.view(4), parts());
+        assert_eq!(read.groups.iter().map(|g| g.group_id.as_str()).collect::<Vec<_>>(), ["a"]);
+    }
 }

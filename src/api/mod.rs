@@ -5,8 +5,13 @@
 //! its first wait at once: what it submits before that enters the owners in request order. A handler
 //! never panics on what a client sent; a refused request is an answer with Kafka's code, or
 //! [`Outcome::Close`] where the protocol has none.
+//!
+//! A handler plans from a [`View`], submits, and builds the response. The first and the last are plain
+//! functions with tests of their own. A response is built for its version: the codec refuses a field that
+//! the version lacks.
 
 mod api_versions;
+mod by_owner;
 mod create_topics;
 mod delete_topics;
 mod describe_groups;
@@ -26,17 +31,24 @@ mod offset_commit;
 mod offset_fetch;
 mod produce;
 mod sync_group;
+#[cfg(test)]
+mod testing;
 mod topics;
 
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kafka_protocol::protocol::Encodable;
+use ringgate_group::route::Route;
 use ringgate_shards::ShardHandle;
+use ringgate_shards::catalogue::Catalogue;
 
 pub use dispatch::{dispatch, heartbeat_seen};
 
+use crate::net::advertise::Advertised;
 use crate::net::connection::Connection;
 
 /// What a handler knows about the request at hand.
@@ -93,7 +105,62 @@ pub enum Resource<'a> {
     Topic(&'a str),
 }
 
+/// Says who may do what; every handler asks before it tells or changes anything.
+pub trait Authorizer {
+    /// Whether the client may do this.
+    fn allowed(&self, operation: Operation, resource: Resource<'_>) -> bool;
+}
+
+impl Authorizer for RequestContext {
+    /// Everybody may do everything until authentication exists.
+    fn allowed(&self, operation: Operation, resource: Resource<'_>) -> bool {
+        let _ = (operation, resource, &self.connection.principal);
+        true
+    }
+}
+
+/// The gateway as a request sees it at one moment.
+pub struct View<'a> {
+    /// The version of request and response.
+    pub version: i16,
+    /// What topics there are.
+    pub catalogue: Arc<Catalogue>,
+    /// Who owns what.
+    pub route: Route,
+    /// What clients are told of nodes.
+    pub advertised: &'a Advertised,
+    /// The address that the client reached.
+    pub local: SocketAddr,
+    /// The leader epoch of every partition.
+    pub leader_epoch: i32,
+    /// The configuration.
+    pub settings: &'a ApiSettings,
+    /// Who may do what.
+    pub authorizer: &'a dyn Authorizer,
+}
+
+impl View<'_> {
+    /// Whether the client may do this.
+    pub fn allowed(&self, operation: Operation, resource: Resource<'_>) -> bool {
+        self.authorizer.allowed(operation, resource)
+    }
+}
+
 impl RequestContext {
+    /// The gateway as it is now.
+    pub fn view(&self) -> View<'_> {
+        View {
+            version: self.api_version,
+            catalogue: self.shard().catalogue(),
+            route: self.shard().route(),
+            advertised: &self.connection.advertised,
+            local: self.connection.local,
+            leader_epoch: self.shard().leader_epoch(),
+            settings: &self.connection.settings,
+            authorizer: self,
+        }
+    }
+
     /// The shard that the connection lives on.
     pub fn shard(&self) -> &ShardHandle {
         &self.connection.shard
@@ -104,11 +171,9 @@ impl RequestContext {
         self.parked.set(true);
     }
 
-    /// Whether the connection's principal may do this. Everybody may do everything until
-    /// authentication exists; every handler asks all the same.
+    /// Whether the client may do this.
     pub fn allowed(&self, operation: Operation, resource: Resource<'_>) -> bool {
-        let _ = (operation, resource, &self.connection.principal);
-        true
+        Authorizer::allowed(self, operation, resource)
     }
 
     /// The response, ready to go out.

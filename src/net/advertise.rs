@@ -58,12 +58,19 @@ impl Advertised {
     /// The node that serves what this shard owns.
     pub fn node_of(&self, shard: ShardId, local: SocketAddr) -> Node {
         let host = self.host.clone().unwrap_or_else(|| local.ip().to_canonical().to_string());
+        let port = match self.mode {
+            Advertise::Gateway => self.gateway_port.unwrap_or(self.bootstrap_port),
+            Advertise::Shards => self.shard_ports[usize::from(shard.0)],
+        };
+        Node { id: self.id_of(shard), host, port }
+    }
+
+    /// The id of the node that serves what this shard owns.
+    pub fn id_of(&self, shard: ShardId) -> i32 {
         let base = i32::from(self.gateway_id) * 1000;
         match self.mode {
-            Advertise::Gateway => Node { id: base, host, port: self.gateway_port.unwrap_or(self.bootstrap_port) },
-            Advertise::Shards => {
-                Node { id: base + i32::from(shard.0), host, port: self.shard_ports[usize::from(shard.0)] }
-            }
+            Advertise::Gateway => base,
+            Advertise::Shards => base + i32::from(shard.0),
         }
     }
 
