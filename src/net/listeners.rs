@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use ringgate_runtime::{BoundListener, ListenOptions};
 
 use super::advertise::{Advertise, Advertised};
+use crate::limits::{PORT_PATIENCE, PORT_RETRY};
 
 /// The sockets of one `--listen` address.
 pub struct Bound {
@@ -77,8 +79,18 @@ pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Boun
     Ok(Bound { advertised, bootstrap, shared, own })
 }
 
+/// A port that a killed process held is free only a moment after its end, when the kernel has taken its
+/// ring down; so a port is called taken when it has been for [`PORT_PATIENCE`].
 fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<BoundListener> {
     let options = ListenOptions { reuse_port, ..ListenOptions::default() };
-    BoundListener::bind(address, options)
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+    let began = Instant::now();
+    loop {
+        match BoundListener::bind(address, options) {
+            Ok(listener) => return Ok(listener),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < PORT_PATIENCE => {
+                std::thread::sleep(PORT_RETRY);
+            }
+            Err(error) => return Err(io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))),
+        }
+    }
 }
