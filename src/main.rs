@@ -1,10 +1,12 @@
-//! The Kafka gateway: read the settings, check them, serve.
+//! The Kafka gateway: read the settings, check them, serve; or look through what it stored.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use ringgate::cli::{self, Exit, Invocation, Settings};
 use ringgate::config::{self, Host, Loaded};
 use ringgate::{logging, rlimits, serve};
+use ringgate_shards::store::embedded::{files::DiskFiles, verify};
 
 fn main() -> ExitCode {
     let invocation = match cli::parse(std::env::args_os()) {
@@ -16,6 +18,7 @@ fn main() -> ExitCode {
             Ok(loaded) => print_config(&loaded, json).into(),
             Err(exit) => exit.into(),
         },
+        Invocation::Verify { directory, json } => verify_directory(&directory, json).into(),
         Invocation::Serve(settings) => match load(&settings) {
             Ok(loaded) => run(loaded).into(),
             Err(exit) => exit.into(),
@@ -44,6 +47,25 @@ fn print_config(loaded: &Loaded, json: bool) -> Exit {
     match cli::print(&text) {
         Ok(()) => Exit::Success,
         Err(_) => Exit::Failure,
+    }
+}
+
+fn verify_directory(directory: &Path, json: bool) -> Exit {
+    let report = match verify::verify(&DiskFiles, directory, ringgate_shards::describe) {
+        Ok(report) => report,
+        Err(why) => {
+            eprintln!("ringgate: {why}");
+            return Exit::BadConfiguration;
+        }
+    };
+    let text = if json {
+        format!("{:#}\n", cli::verify_json(directory, &report))
+    } else {
+        cli::verify_text(directory, &report)
+    };
+    match cli::print(&text) {
+        Ok(()) if report.is_clean() => Exit::Success,
+        _ => Exit::Failure,
     }
 }
 

@@ -5,13 +5,16 @@
 //! command line that makes no sense (exit 2, as for any bad configuration).
 
 mod banner;
+mod verify;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 pub use banner::banner;
+pub use verify::{verify_json, verify_text};
 
 use crate::config::Flags;
 use crate::config::table::{Kind, SETTINGS, Setting};
@@ -25,6 +28,13 @@ pub enum Invocation {
     Config {
         /// The settings given on the command line.
         settings: Settings,
+        /// As JSON.
+        json: bool,
+    },
+    /// `ringgate verify`.
+    Verify {
+        /// The data directory.
+        directory: PathBuf,
         /// As JSON.
         json: bool,
     },
@@ -44,9 +54,9 @@ pub struct Settings {
 pub enum Exit {
     /// As it should.
     Success = 0,
-    /// A failure at run time.
+    /// A failure at run time; of `ringgate verify`: damage.
     Failure = 1,
-    /// The configuration or the command line is refused.
+    /// The configuration or the command line is refused; of `ringgate verify`: nothing was looked at.
     BadConfiguration = 2,
 }
 
@@ -65,6 +75,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation
     let matches = command().try_get_matches_from(arguments)?;
     match matches.subcommand() {
         Some(("config", given)) => Ok(Invocation::Config { settings: settings(given), json: given.get_flag("json") }),
+        Some(("verify", given)) => Ok(Invocation::Verify {
+            // Clap has refused a command line without it.
+            directory: given.get_one::<PathBuf>("DIR").cloned().unwrap_or_default(),
+            json: given.get_flag("json"),
+        }),
         Some((_, given)) => Ok(Invocation::Serve(settings(given))),
         // Refused by clap before, since a subcommand is required.
         None => Err(command().error(clap::error::ErrorKind::MissingSubcommand, "a subcommand is required")),
@@ -105,9 +120,21 @@ fn command() -> Command {
         .subcommand(
             Command::new("config")
                 .about("Print every setting's value in force and where it came from")
-                .arg(json)
+                .arg(json.clone())
                 .arg(config)
                 .args(SETTINGS.iter().map(flag)),
+        )
+        .subcommand(
+            Command::new("verify")
+                .about("Read a whole data directory that no gateway uses, and say whether it is as it was written")
+                .after_help("Exit code 0: it is; 1: there is damage; 2: it was not looked at. Only LOCK is touched.")
+                .arg(json)
+                .arg(
+                    Arg::new("DIR")
+                        .required(true)
+                        .value_parser(clap::value_parser!(PathBuf))
+                        .help("The data directory, as in `ringgate serve --data DIR`"),
+                ),
         )
 }
 
@@ -181,6 +208,15 @@ mod tests {
         let given = Settings { flags: Flags::from([("fsync", "never".to_owned())]), config: Some("r.toml".into()) };
         let invocation = parsed(&["config", "--json", "--config", "r.toml", "--fsync", "never"]).unwrap();
         assert_eq!(invocation, Invocation::Config { settings: given, json: true });
+    }
+
+    #[test]
+    fn verify_takes_a_directory_and_nothing_else() {
+        let expected = Invocation::Verify { directory: "/d".into(), json: true };
+        assert_eq!(parsed(&["verify", "--json", "/d"]).unwrap(), expected);
+        for arguments in [&["verify"][..], &["verify", "/d", "/e"], &["verify", "--fsync", "never", "/d"]] {
+            assert_eq!(parsed(arguments).unwrap_err().exit_code(), Exit::BadConfiguration as i32, "{arguments:?}");
+        }
     }
 
     #[test]

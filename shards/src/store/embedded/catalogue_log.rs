@@ -151,14 +151,15 @@ impl JobLog for CatalogueLog {
     }
 }
 
+/// The topics that a row of records leaves.
 #[derive(Default)]
-struct Topics {
+pub(super) struct Topics {
     by_id: HashMap<Uuid, (usize, Topic)>,
     created: usize,
 }
 
 impl Topics {
-    fn apply(&mut self, record: CatalogueRecord) {
+    pub(super) fn apply(&mut self, record: CatalogueRecord) {
         match record {
             CatalogueRecord::Created(topic) => {
                 self.by_id.insert(topic.id, (self.created, Arc::unwrap_or_clone(topic)));
@@ -180,7 +181,7 @@ impl Topics {
         }
     }
 
-    fn in_order(self) -> Vec<Arc<Topic>> {
+    pub(super) fn in_order(self) -> Vec<Arc<Topic>> {
         let mut topics: Vec<_> = self.by_id.into_values().collect();
         topics.sort_by_key(|(nth, _)| *nth);
         topics.into_iter().map(|(_, topic)| Arc::new(topic)).collect()
@@ -220,7 +221,8 @@ impl CatalogueRecord {
         })
     }
 
-    fn decode(frame: &Frame) -> Option<CatalogueRecord> {
+    /// Reads a record; `None` when it is none.
+    pub(super) fn decode(frame: &Frame) -> Option<CatalogueRecord> {
         if frame.version != VERSION {
             return None;
         }

@@ -23,7 +23,8 @@ use super::files::{self, Files, Lock, Open, is_aside};
 /// The format that this version writes, and the newest one it reads.
 pub const FORMAT: u32 = 1;
 
-const MANIFEST: &str = "MANIFEST";
+/// The file that says what is current.
+pub(crate) const MANIFEST: &str = "MANIFEST";
 const LOCK: &str = "LOCK";
 /// The directory of the partitions.
 pub(crate) const TOPICS: &str = "topics";
@@ -154,22 +155,34 @@ impl DataDir {
             make_with_parents(files, path)?;
         }
         let holder = format!("process {}", std::process::id());
-        let lock = match files.lock(&path.join(LOCK), &holder) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(OpenError::InUse { path: path.to_path_buf(), holder: error.to_string() });
-            }
-            other => other?,
-        };
-        let dir = DataDir { path: path.to_path_buf(), _lock: lock };
-        let manifest = match files::read_whole(files, &path.join(MANIFEST)) {
-            Ok(bytes) => Manifest::parse(path, &String::from_utf8_lossy(&bytes))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        let dir = DataDir { path: path.to_path_buf(), _lock: DataDir::lock(files, path, &holder)? };
+        let manifest = match DataDir::manifest(files, path)? {
+            Some(manifest) => manifest,
+            None => {
                 dir.check_is_new(files)?;
                 Manifest::new()
             }
-            Err(error) => return Err(error.into()),
         };
         Ok((dir, manifest))
+    }
+
+    /// Locks the directory for `holder`, which others are told.
+    pub(crate) fn lock(files: &dyn Files, path: &Path, holder: &str) -> Result<Box<dyn Lock>, OpenError> {
+        match files.lock(&path.join(LOCK), holder) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(OpenError::InUse { path: path.to_path_buf(), holder: error.to_string() })
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// What MANIFEST says; `None` when there is none.
+    pub(crate) fn manifest(files: &dyn Files, path: &Path) -> Result<Option<Manifest>, OpenError> {
+        match files::read_whole(files, &path.join(MANIFEST)) {
+            Ok(bytes) => Manifest::parse(path, &String::from_utf8_lossy(&bytes)).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Without MANIFEST there may only be what a first start leaves that did not get that far.

@@ -56,6 +56,22 @@ pub const COORDINATOR_FILES: usize = 4;
 /// Records of the catalogue's log above which, and above twice the live ones, it is written anew at start.
 pub const CATALOGUE_RECORDS: usize = 1000;
 
+/// Findings of one kind that a look through a directory keeps; all are counted. At most some 300 bytes each.
+pub const VERIFY_FINDINGS: usize = 1000;
+
+/// Gaps in one file after which the rest of it is not looked at: finding where it goes on reads up to
+/// [`RESUME_SEARCH_BYTES`] each time.
+pub const VERIFY_BREAKS_PER_FILE: usize = 16;
+
+/// Bytes above which a frame is read whole only once its CRC is known to be right.
+pub const VERIFY_WHOLE_FRAME_BYTES: usize = 16 << 20;
+
+/// Index entries that are read at once.
+pub const VERIFY_INDEX_ENTRIES: usize = 4096;
+
+/// Bytes of records that are walked from one look at whether it goes on to the next.
+pub const VERIFY_WALK_BYTES: usize = 1 << 20;
+
 const _: () = assert!(INDEX_INTERVAL_BYTES > 0 && CHECKPOINT_BYTES >= INDEX_INTERVAL_BYTES);
 const _: () = assert!(RESUME_FRAME_BYTES <= RESUME_SEARCH_BYTES && PRODUCER_WINDOW > 0);
 const _: () = assert!(COORDINATOR_FILES > 0 && TAIL_CACHE_BYTES > 0 && WRITE_BUFFERS <= 1024);

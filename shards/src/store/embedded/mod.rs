@@ -17,6 +17,7 @@ pub mod group_commit;
 pub mod limits;
 pub mod partition;
 mod tail_cache;
+pub mod verify;
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 //! snapshot and an unbroken row of files after it are there.
 
 mod compaction;
+pub(super) mod verify;
 
 use std::collections::HashMap;
 use std::io;

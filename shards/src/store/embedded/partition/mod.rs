@@ -15,6 +15,7 @@ mod producers;
 mod read;
 mod recovery;
 mod segment;
+pub(super) mod verify;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -179,7 +179,7 @@ pub(crate) fn encode_entries(entries: &[IndexEntry]) -> Bytes {
     bytes.freeze()
 }
 
-fn decode_entry(from: &mut impl Buf) -> Option<IndexEntry> {
+pub(super) fn decode_entry(from: &mut impl Buf) -> Option<IndexEntry> {
     Some(IndexEntry {
         relative_offset: from.try_get_u32_le().ok()?,
         position: from.try_get_u32_le().ok()?,

@@ -3,6 +3,7 @@
 mod crash;
 mod logs;
 mod partitions;
+mod verify;
 
 use std::path::Path;
 use std::sync::Arc;
