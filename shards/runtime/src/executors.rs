@@ -4,13 +4,15 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
-use glommio::{LocalExecutorBuilder, PoolPlacement};
+use glommio::{GlommioError, LocalExecutorBuilder, PoolPlacement};
 
 use crate::guard::Guard;
-use crate::limits::{IO_MEMORY_BYTES, PREEMPT, RING_DEPTH, WARM_UP};
+use crate::interrupt;
+use crate::limits::{IO_MEMORY_BYTES, PREEMPT, RING_DEPTH, START_POKE, WARM_UP};
 use crate::wake::Ear;
 
 /// Where executors run.
@@ -35,10 +37,22 @@ pub struct Config {
 
 type Main = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
+type Thread = JoinHandle<Result<(), GlommioError<()>>>;
+
+/// How far an executor has come.
+enum Stage {
+    /// It is about to run.
+    Made,
+    /// It runs, and can be woken.
+    Listening(Arc<Ear>),
+    /// It has slept once.
+    Warm,
+}
+
 /// Running executors, under a [`Guard`].
 pub struct Executors {
     mains: Vec<oneshot::Sender<Main>>,
-    threads: Vec<glommio::ExecutorJoinHandle<()>>,
+    threads: Vec<Thread>,
     guard: Guard,
 }
 
@@ -51,37 +65,38 @@ impl Executors {
     pub fn start(config: &Config) -> io::Result<Executors> {
         crate::check_host()?;
         let cpus = cpus_of(config)?;
-        let (warm, warmed) = mpsc::channel::<(u16, Arc<Ear>)>();
+        let (tell, told) = mpsc::channel::<(u16, Stage)>();
         let mut mains = Vec::new();
-        let mut threads = Vec::new();
+        let mut threads: Vec<Thread> = Vec::new();
         for (shard, cpu) in (0..config.shards).zip(cpus) {
             let placement = cpu.map_or(glommio::Placement::Unbound, glommio::Placement::Fixed);
             let (main, run) = oneshot::channel::<Main>();
-            let warm = warm.clone();
-            let thread = LocalExecutorBuilder::new(placement)
-                .name(&format!("shard-{shard}"))
+            let tell = tell.clone();
+            let builder = LocalExecutorBuilder::new(placement)
                 .spin_before_park(config.spin)
                 .io_memory(IO_MEMORY_BYTES)
                 .ring_depth(RING_DEPTH)
                 .preempt_timer(PREEMPT)
                 .record_io_latencies(false)
-                .blocking_thread_pool_placement(PoolPlacement::Unbound(1))
-                .spawn(move || loud("a shard", live(shard, warm, run)))
-                .map_err(|error| failed(shard, &error))?;
+                .blocking_thread_pool_placement(PoolPlacement::Unbound(1));
+            let thread = std::thread::Builder::new().name(format!("shard-{shard}")).spawn(move || {
+                let executor = builder.make()?;
+                // Whoever listens no longer has given the start up, which ends `live` at once.
+                let _ = tell.send((shard, Stage::Made));
+                executor.run(loud("a shard", live(shard, tell, run)));
+                Ok(())
+            })?;
             mains.push(main);
             threads.push(thread);
         }
-        drop(warm);
-        // Ends early when an executor's thread has ended, which drops its sender.
-        let mut ears: Vec<(u16, Arc<Ear>)> = warmed.iter().collect();
-        if ears.len() != threads.len() {
+        drop(tell);
+        let Some(ears) = warm_up(&threads, &told) else {
             drop(mains);
-            let errors =
-                (0..).zip(threads).filter_map(|(shard, thread)| thread.join().err().map(|e| failed(shard, &e)));
+            threads.iter().for_each(wait_without_guard);
+            let errors = (0..).zip(threads).filter_map(|(shard, thread)| ended(shard, thread).err());
             return Err(errors.last().unwrap_or_else(|| io::Error::other("an executor ended while it was started")));
-        }
-        ears.sort_by_key(|(shard, _)| *shard);
-        let guard = Guard::start(ears.into_iter().map(|(_, ear)| ear).collect())?;
+        };
+        let guard = Guard::start(ears)?;
         Ok(Executors { mains, threads, guard })
     }
 
@@ -111,8 +126,8 @@ impl Executors {
         // Executors that were never given anything to run end now.
         drop(self.mains);
         for (shard, thread) in (0..).zip(self.threads) {
-            if let Err(error) = thread.join() {
-                eprintln!("{}; the process ends", failed(shard, &error));
+            if let Err(error) = ended(shard, thread) {
+                eprintln!("{error}; the process ends");
                 std::process::abort();
             }
         }
@@ -145,16 +160,66 @@ fn cpus_of(config: &Config) -> io::Result<Vec<Option<usize>>> {
     Ok(taken)
 }
 
-fn failed(shard: u16, error: &dyn std::fmt::Display) -> io::Error {
-    io::Error::other(format!("the executor of shard {shard} failed: {error}"))
+/// Waits until each executor has slept once; `None` when one has ended before that. There is no guard yet,
+/// and the first sleeps are as likely as any to be the ones that never end, so this pokes who is late.
+fn warm_up(threads: &[Thread], told: &mpsc::Receiver<(u16, Stage)>) -> Option<Vec<Arc<Ear>>> {
+    let mut made = vec![false; threads.len()];
+    let mut ears: Vec<Option<Arc<Ear>>> = vec![None; threads.len()];
+    let mut warm = 0;
+    while warm < threads.len() {
+        match told.recv_timeout(START_POKE) {
+            Ok((shard, Stage::Made)) => made[usize::from(shard)] = true,
+            Ok((shard, Stage::Listening(ear))) => ears[usize::from(shard)] = Some(ear),
+            Ok((_, Stage::Warm)) => warm += 1,
+            // An executor whose thread ends drops its sender.
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                if threads.iter().any(JoinHandle::is_finished) {
+                    return None;
+                }
+                for ((thread, made), ear) in threads.iter().zip(&made).zip(&ears) {
+                    match ear {
+                        Some(ear) if ear.can_be_woken() => ear.wake(),
+                        // Its first task waits to be run, so there is nobody in there to wake.
+                        _ if *made => interrupt::interrupt(thread),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    ears.into_iter().collect()
+}
+
+/// Waits until an executor that was started in vain has ended.
+fn wait_without_guard(thread: &Thread) {
+    let mut poke_at = Instant::now() + START_POKE;
+    while !thread.is_finished() {
+        std::thread::sleep(WARM_UP);
+        if Instant::now() >= poke_at {
+            interrupt::interrupt(thread);
+            poke_at = Instant::now() + START_POKE;
+        }
+    }
+}
+
+/// Waits for an executor's thread to end.
+fn ended(shard: u16, thread: Thread) -> io::Result<()> {
+    let failed = |why: String| io::Error::other(format!("the executor of shard {shard} failed: {why}"));
+    match thread.join() {
+        Ok(ended) => ended.map_err(|error| failed(error.to_string())),
+        Err(_) => Err(failed("its thread panicked".into())),
+    }
 }
 
 /// An executor's life.
-async fn live(shard: u16, warm: mpsc::Sender<(u16, Arc<Ear>)>, run: oneshot::Receiver<Main>) {
+async fn live(shard: u16, tell: mpsc::Sender<(u16, Stage)>, run: oneshot::Receiver<Main>) {
     let ear = Ear::listen();
+    // When nobody is told any more, the next one says so.
+    let _ = tell.send((shard, Stage::Listening(ear.clone())));
     glommio::timer::sleep(WARM_UP).await;
-    let started = warm.send((shard, ear.clone()));
-    drop(warm);
+    let started = tell.send((shard, Stage::Warm));
+    drop(tell);
     if started.is_ok() {
         // Cancelled when the start has failed elsewhere, or when there is nothing to run.
         if let Ok(main) = crate::wake::Bridged::new(run).await {

@@ -11,6 +11,7 @@ mod checks;
 mod executors;
 mod file_threads;
 mod guard;
+mod interrupt;
 pub mod limits;
 mod notify;
 mod peer_close;

@@ -42,6 +42,10 @@ pub const PREEMPT: Duration = Duration::from_millis(1);
 /// How long each executor sleeps before it counts as started: its first sleep takes tens of milliseconds.
 pub const WARM_UP: Duration = Duration::from_millis(1);
 
+/// An executor that says nothing for this long while it is started is poked: far above what a start takes
+/// on an idle machine, so that it happens only where it helps.
+pub const START_POKE: Duration = Duration::from_millis(50);
+
 /// The guard's period while the shards work: bounds a stall.
 pub const GUARD_PERIOD_MIN: Duration = Duration::from_millis(2);
 

@@ -70,6 +70,11 @@ impl Ear {
         }
     }
 
+    /// Whether the listening task has been polled, without which [`Ear::wake`] does nothing.
+    pub(crate) fn can_be_woken(&self) -> bool {
+        self.waker.get().is_some()
+    }
+
     /// What is seen of the shard.
     pub(crate) fn stats(&self) -> &Arc<ShardStats> {
         &self.stats
