@@ -26,6 +26,7 @@ impl Config {
             offset_linger: self.offset_linger,
             tail_cache_bytes: self.tail_cache_bytes,
             topic_defaults: self.topic_defaults(),
+            retention_check_interval: self.retention_check_interval,
             max_decompressed_bytes: self.max_decompressed_bytes,
             max_partitions: self.max_partitions,
             group: GroupConfig {
@@ -86,7 +87,14 @@ impl Config {
     }
 
     fn topic_defaults(&self) -> TopicDefaults {
-        TopicDefaults { segment_bytes: self.segment_bytes, max_message_bytes: self.message_max_bytes }
+        // 0 is "no bound" in the settings; Kafka's topic settings say -1.
+        let bound = |limit: i64| if limit == 0 { -1 } else { limit };
+        TopicDefaults {
+            segment_bytes: self.segment_bytes,
+            max_message_bytes: self.message_max_bytes,
+            retention_ms: bound(i64::try_from(self.log_retention.as_millis()).unwrap_or(i64::MAX)),
+            retention_bytes: bound(i64::try_from(self.log_retention_bytes).unwrap_or(i64::MAX)),
+        }
     }
 }
 

@@ -221,6 +221,33 @@ pub enum CatalogueCall {
     Publish(Arc<Catalogue>),
 }
 
+/// Removes the records before an offset from some partitions of one owner (Kafka's DeleteRecords).
+#[derive(Debug)]
+pub struct DeleteRecordsCall {
+    /// The partitions.
+    pub partitions: Vec<PartitionDeleteRecords>,
+}
+
+/// What goes of one partition.
+#[derive(Debug, Clone)]
+pub struct PartitionDeleteRecords {
+    /// Where.
+    pub at: TopicPartition,
+    /// The first offset that stays; -1: the high watermark, so that nothing does.
+    pub offset: i64,
+}
+
+/// What became of a [`PartitionDeleteRecords`], in the order of the call.
+#[derive(Debug, Clone)]
+pub struct PartitionRecordsDeleted {
+    /// Where.
+    pub at: TopicPartition,
+    /// Kafka's code.
+    pub error: ErrorCode,
+    /// The log start offset, which is on disk; -1 on error.
+    pub low_watermark: i64,
+}
+
 /// Asks a shard for its counters.
 #[derive(Debug)]
 pub struct ReportCall;
@@ -260,6 +287,7 @@ calls! {
     Fetched(FetchCall) -> Vec<PartitionFetched>,
     Unwatched(UnwatchCall) -> (),
     Offsets(ListOffsetsCall) -> Vec<PartitionOffset>,
+    RecordsDeleted(DeleteRecordsCall) -> Vec<PartitionRecordsDeleted>,
     GroupAnswered(GroupCall) -> ringgate_group::Response,
     SessionRefreshed(HeartbeatSeenCall) -> (),
     Withdrawn(ConnectionClosedCall) -> (),

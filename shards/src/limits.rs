@@ -25,6 +25,10 @@ pub const ENCODE_HERE_BYTES: usize = 256 << 10;
 /// `offsets.retention.check.interval.ms`).
 pub const EXPIRY_PERIOD: Duration = Duration::from_secs(600);
 
+/// Partitions looked at for old segments in one go: at about 1 us each, plus what a checkpoint of those that
+/// have some costs, this is well under 1 ms.
+pub const RETENTION_SLICE: usize = 32;
+
 /// Timers carried out in one go.
 pub const TIMERS_SLICE: usize = 256;
 
@@ -32,4 +36,4 @@ pub const TIMERS_SLICE: usize = 256;
 /// decompression.
 pub const WALK_SLICE: usize = 128 << 10;
 
-const _: () = assert!(LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0);
+const _: () = assert!(LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0);

@@ -128,6 +128,23 @@ impl<L: JobLog> LogDriver<L> {
         outcome
     }
 
+    /// Waits until `look` finds what it looks for. It is asked again after each job.
+    pub(crate) async fn until<R>(self: &Rc<Self>, shard: &Rc<Shard>, look: impl Fn(&L) -> Option<R>) -> R {
+        self.kick(shard);
+        loop {
+            let mut found = None;
+            self.waiters
+                .until(|| {
+                    found = look(&self.log.borrow());
+                    found.is_some()
+                })
+                .await;
+            if let Some(found) = found {
+                return found;
+            }
+        }
+    }
+
     /// Appends what `append` says and waits until it is durable, or only written where the gateway's
     /// `fsync` setting says so.
     pub(crate) async fn append_durable(

@@ -16,6 +16,8 @@ pub struct ShardSettings {
     pub tail_cache_bytes: usize,
     /// What topics have where they say nothing.
     pub topic_defaults: TopicDefaults,
+    /// How often every partition is looked at for segments that are too old or too many.
+    pub retention_check_interval: Duration,
     /// Bound on what the batches of one request decompress to.
     pub max_decompressed_bytes: usize,
     /// Partitions of the whole gateway.

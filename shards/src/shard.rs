@@ -252,6 +252,12 @@ impl Shard {
                 let shard = self.clone();
                 self.answer_with(to, async move { Reply::Offsets(shard.partitions.list_offsets(&shard, call).await) });
             }
+            Request::RecordsDeleted(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move {
+                    Reply::RecordsDeleted(shard.partitions.delete_records(&shard, call).await)
+                });
+            }
             Request::GroupAnswered(call) => self.groups.handle(self, call, to),
             Request::Withdrawn(call) => {
                 self.groups.connection_closed(self, call.connection);

@@ -97,7 +97,8 @@ impl Seed {
         shard.groups.load(&shard).await;
         shard.partitions.open_missing(&shard, &catalogue).await;
         let expiry = ringgate_runtime::spawn(Groups::expire(shard.clone()));
-        let mut tasks = vec![mailbox, timers, expiry];
+        let retention = ringgate_runtime::spawn(Partitions::retain(shard.clone()));
+        let mut tasks = vec![mailbox, timers, expiry, retention];
         if let Fsync::Interval(period) = shard.settings.fsync {
             tasks.push(ringgate_runtime::spawn(sync_every(shard.clone(), period)));
         }

@@ -11,6 +11,11 @@ pub struct TopicConfig {
     pub max_message_bytes: usize,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
+    /// `retention.ms`: a segment whose newest record is older than this many milliseconds goes; -1: none does.
+    pub retention_ms: i64,
+    /// `retention.bytes`: the oldest segments go while a partition has this many bytes without them; -1: no
+    /// bound.
+    pub retention_bytes: i64,
 }
 
 /// Whose clock stamps a record.
@@ -29,6 +34,10 @@ pub struct TopicDefaults {
     pub segment_bytes: u64,
     /// See [`TopicConfig::max_message_bytes`].
     pub max_message_bytes: usize,
+    /// See [`TopicConfig::retention_ms`].
+    pub retention_ms: i64,
+    /// See [`TopicConfig::retention_bytes`].
+    pub retention_bytes: i64,
 }
 
 /// The smallest `segment.bytes` (Kafka 4 takes no less than 1 MiB).
@@ -66,6 +75,8 @@ impl TopicConfig {
             segment_bytes: defaults.segment_bytes,
             max_message_bytes: defaults.max_message_bytes,
             timestamp_type: TimestampType::CreateTime,
+            retention_ms: defaults.retention_ms,
+            retention_bytes: defaults.retention_bytes,
         }
     }
 
@@ -95,9 +106,8 @@ impl TopicConfig {
                     }
                     _ => return Err(refused(name, value, "delete")),
                 },
-                "retention.ms" | "retention.bytes" => {
-                    return Err(refused(name, value, "nothing: records are kept for ever"));
-                }
+                "retention.ms" => parsed.retention_ms = bound(name, value)?,
+                "retention.bytes" => parsed.retention_bytes = bound(name, value)?,
                 other => match READ_ONLY.iter().find(|(known, _)| *known == other) {
                     Some((_, default)) if default == value => {}
                     Some((_, default)) => {
@@ -130,6 +140,8 @@ pub fn listing(config: &BTreeMap<String, String>, defaults: TopicDefaults) -> Ve
         ("cleanup.policy", "delete".to_string()),
         ("max.message.bytes", defaults.max_message_bytes.to_string()),
         ("message.timestamp.type", "CreateTime".to_string()),
+        ("retention.bytes", defaults.retention_bytes.to_string()),
+        ("retention.ms", defaults.retention_ms.to_string()),
         ("segment.bytes", defaults.segment_bytes.to_string()),
     ];
     let settable = settable.into_iter().map(|(name, default)| Listed {
@@ -156,6 +168,14 @@ fn number(name: &str, value: &str, min: u64, max: u64) -> Result<u64, String> {
     }
 }
 
+/// A number that may be -1 for "no bound".
+fn bound(name: &str, value: &str) -> Result<i64, String> {
+    match value.trim().parse::<i64>() {
+        Ok(n) if n >= -1 => Ok(n),
+        _ => Err(refused(name, value, "a whole number from -1 (no bound) on")),
+    }
+}
+
 fn refused(name: &str, value: &str, allowed: &str) -> String {
     format!("Invalid value {value:?} for configuration {name}; allowed: {allowed}")
 }
@@ -164,7 +184,12 @@ fn refused(name: &str, value: &str, allowed: &str) -> String {
 mod tests {
     use super::*;
 
-    const DEFAULTS: TopicDefaults = TopicDefaults { segment_bytes: 1 << 30, max_message_bytes: 1_048_588 };
+    const DEFAULTS: TopicDefaults = TopicDefaults {
+        segment_bytes: 1 << 30,
+        max_message_bytes: 1_048_588,
+        retention_ms: 604_800_000,
+        retention_bytes: -1,
+    };
 
     fn parse(pairs: &[(&str, &str)]) -> Result<TopicConfig, String> {
         TopicConfig::parse(&pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(), DEFAULTS)
@@ -175,6 +200,7 @@ mod tests {
         let config = parse(&[]).unwrap();
         assert_eq!((config.segment_bytes, config.max_message_bytes), (1 << 30, 1_048_588));
         assert_eq!(config.timestamp_type, TimestampType::CreateTime);
+        assert_eq!((config.retention_ms, config.retention_bytes), (604_800_000, -1));
     }
 
     #[test]
@@ -183,6 +209,26 @@ mod tests {
         assert_eq!((config.segment_bytes, config.timestamp_type), (1 << 20, TimestampType::LogAppendTime));
         assert!(parse(&[("segment.bytes", "1048575")]).unwrap_err().contains("1048576"));
         assert!(parse(&[("max.message.bytes", "-1")]).unwrap_err().contains("max.message.bytes"));
+    }
+
+    #[test]
+    fn retention_is_taken_from_minus_1_on_and_listed() {
+        let config = parse(&[("retention.ms", "-1"), ("retention.bytes", "0")]).unwrap();
+        assert_eq!((config.retention_ms, config.retention_bytes), (-1, 0));
+        let most = i64::MAX.to_string();
+        let config = parse(&[("retention.ms", &most), ("retention.bytes", &most)]).unwrap();
+        assert_eq!((config.retention_ms, config.retention_bytes), (i64::MAX, i64::MAX));
+        for name in ["retention.ms", "retention.bytes"] {
+            for wrong in ["-2", "", "7d", "9223372036854775808"] {
+                assert!(parse(&[(name, wrong)]).unwrap_err().contains(name), "{name} = {wrong:?}");
+            }
+        }
+        let set = BTreeMap::from([("retention.ms".to_string(), "1000".to_string())]);
+        let listed = listing(&set, DEFAULTS);
+        let line = |name: &str| listed.iter().find(|line| line.name == name).map(|l| (l.value.as_str(), l.is_set));
+        assert_eq!(line("retention.ms"), Some(("1000", true)));
+        assert_eq!(line("retention.bytes"), Some(("-1", false)));
+        assert!(listed.is_sorted_by_key(|line| line.name));
     }
 
     #[test]

@@ -64,6 +64,11 @@ pub struct Config {
     /// `replication_factor_policy = accept`.
     pub accept_any_replication_factor: bool,
     pub message_max_bytes: usize,
+    /// Zero: records are kept for ever.
+    pub log_retention: Duration,
+    /// Zero: no bound.
+    pub log_retention_bytes: u64,
+    pub retention_check_interval: Duration,
     pub producer_id_expiration: Duration,
     pub max_producers_per_partition: usize,
     pub min_session_timeout: Duration,

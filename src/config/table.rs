@@ -235,6 +235,14 @@ pub const SETTINGS: &[Setting] = &[
         "What becomes of a replication factor above 1: refused, or taken and ignored."),
     row(TOPICS, "message_max_bytes", size(KIB, i32::MAX as u64), Some("1048588"),
         "The largest record batch that is taken; the default of the topic's max.message.bytes."),
+    row(TOPICS, "log_retention", time_or_zero(ms(1), secs(3650 * DAY), "for ever"), Some("7d"),
+        "How long records are kept, counted from the newest of their segment; the default of the topic's \
+         retention.ms."),
+    row(TOPICS, "log_retention_bytes", size(0, 1 << 50), Some("0"),
+        "What a partition keeps before its oldest segments go, 0: no bound; the default of the topic's \
+         retention.bytes."),
+    row(TOPICS, "retention_check_interval", time(ms(10), secs(DAY)), Some("5m"),
+        "How often partitions are looked at for segments that are too old or too many."),
     row(TOPICS, "producer_id_expiration", time(secs(1), secs(365 * DAY)), Some("24h"),
         "An idempotent producer is forgotten after so long without a record."),
     row(TOPICS, "max_producers_per_partition", count(16, 1 << 20), Some("4096"),

@@ -5,9 +5,11 @@
 //! each of them through. What is written is readable (the high watermark is the end of what is written);
 //! what asks for durability is answered when it is synced.
 
+mod delete_records;
 mod fetch;
 mod offsets;
 mod produce;
+mod retention;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -95,6 +97,13 @@ impl Partitions {
                 }
                 None => cache.forget(victim),
             }
+        }
+    }
+
+    /// Old records of a partition went, and what was cached of them with them.
+    fn used_less(&self, partition: &Partition) {
+        if let Some(log) = &partition.log {
+            self.cache.borrow_mut().trimmed(partition.at, log.with(|log| log.cached_bytes()));
         }
     }
 

@@ -18,7 +18,7 @@ const fn api(api_key: i16, name: &'static str, min: i16, max: i16) -> Served {
 }
 
 /// All that are served, by number.
-pub static SERVED: [Served; 17] = [
+pub static SERVED: [Served; 18] = [
     api(0, "Produce", 3, 13),
     api(1, "Fetch", 4, 18),
     api(2, "ListOffsets", 1, 10),
@@ -35,12 +35,12 @@ pub static SERVED: [Served; 17] = [
     api(18, "ApiVersions", 0, 4),
     api(19, "CreateTopics", 2, 7),
     api(20, "DeleteTopics", 1, 6),
+    api(21, "DeleteRecords", 0, 2),
     api(22, "InitProducerId", 0, 5),
 ];
 
 /// Those that can be checked and decoded as well, and are not served.
-pub static UNSERVED: [Served; 13] = [
-    api(21, "DeleteRecords", 0, 2),
+pub static UNSERVED: [Served; 12] = [
     api(23, "OffsetForLeaderEpoch", 2, 4),
     api(32, "DescribeConfigs", 1, 4),
     api(33, "AlterConfigs", 0, 2),

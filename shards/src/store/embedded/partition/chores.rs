@@ -23,6 +23,8 @@ pub(super) struct Chore {
     indexes: Vec<IndexWrite>,
     checkpoint: Bytes,
     log_start_offset: i64,
+    /// The file of a segment that nothing was appended to yet: a start expects all that the checkpoint names.
+    begins: Option<PathBuf>,
     /// Base offsets of segments that the checkpoint has no more.
     remove: Vec<i64>,
 }
@@ -53,6 +55,11 @@ impl Chore {
                 index.position,
                 index.entries,
             )?;
+        }
+        if let Some(path) = &self.begins {
+            // An append may have made it meanwhile, and keeps what it wrote.
+            self.files.open(path, Open::Create)?;
+            self.files.sync_dir(&self.dir)?;
         }
         files::replace(&*self.files, &self.dir.join(checkpoint::NAME), self.checkpoint)?;
         for base_offset in self.remove {
@@ -99,6 +106,7 @@ impl PartitionLog {
             indexes,
             checkpoint: checkpoint::encode(self.log_start_offset, &self.segments, &self.epochs, &self.producers),
             log_start_offset: self.log_start_offset,
+            begins: None,
             remove: Vec::new(),
         });
         self.appended.request_sync();
@@ -116,6 +124,13 @@ impl PartitionLog {
         if offset <= log_start_offset || self.is_closed() {
             return Ok(());
         }
+        self.advance_to(offset, None);
+        Ok(())
+    }
+
+    /// Moves the log start to an offset that is written. `begins` is the file of a segment that was begun
+    /// without an append.
+    fn advance_to(&mut self, offset: i64, begins: Option<PathBuf>) {
         self.log_start_offset = offset;
         self.epochs.forget_before(offset);
         let gone = self.segments[..self.segments.len() - 1].partition_point(|s| s.end_offset <= offset);
@@ -123,37 +138,46 @@ impl PartitionLog {
         self.capture_checkpoint();
         if let Some(chore) = self.chores.back_mut() {
             chore.remove = remove;
+            chore.begins = begins;
         }
         let stale = self.cache.partition_point(|c| c.last_offset < offset);
         let bytes = self.cache.range(..stale).map(|c| c.batch.len()).sum();
         self.trim_cache(bytes);
-        Ok(())
     }
 
-    /// Removes closed segments whose newest record is older than `retention_ms`, and the oldest ones while
-    /// all together have more than `retention_bytes`; -1 means no bound. Says how many went.
+    /// Removes the oldest segments as long as their newest record is older than `retention_ms`, or as those
+    /// behind them have `retention_bytes` or more; -1 means no bound. The last segment goes as well when all
+    /// of it has to: appends then begin another (Kafka's rule). A segment without a single timestamp has no
+    /// age. Says how many went.
     pub fn apply_retention(&mut self, now_ms: i64, retention_ms: i64, retention_bytes: i64) -> usize {
+        if self.is_closed() {
+            return 0;
+        }
         let mut excess = match u64::try_from(retention_bytes) {
             Ok(most) => self.size().saturating_sub(most),
             Err(_) => 0,
         };
         let mut gone = 0;
-        for segment in &self.segments[..self.segments.len() - 1] {
+        for segment in &self.segments {
             let over = excess >= segment.size && excess > 0;
-            let old = retention_ms >= 0 && segment.max_timestamp < now_ms.saturating_sub(retention_ms);
-            if segment.written < segment.size || !(over || old) {
+            let oldest = now_ms.saturating_sub(retention_ms);
+            let old = retention_ms >= 0 && (0..oldest).contains(&segment.max_timestamp);
+            if segment.size == 0 || segment.written < segment.size || !(over || old) {
                 break;
             }
             excess = excess.saturating_sub(segment.size);
             gone += 1;
         }
-        if gone > 0 {
-            let start = self.segments[gone].base_offset;
-            // The segment is written, so its end is not behind the high watermark.
-            if self.advance_log_start(start).is_err() {
-                return 0;
-            }
+        if gone == 0 {
+            return 0;
         }
+        let begins = (gone == self.segments.len()).then(|| {
+            self.segments.push(Segment::new(self.end_offset));
+            self.starts_file = true;
+            segment::log_path(&self.dir, self.end_offset)
+        });
+        let start = self.segments[gone].base_offset;
+        self.advance_to(start, begins);
         gone
     }
 }

@@ -161,6 +161,8 @@ pub struct PartitionLog {
     end_offset: i64,
     /// Never empty; the last one is appended to.
     segments: Vec<Segment>,
+    /// The last segment was begun by retention: the next append is the one that starts its file.
+    starts_file: bool,
     epochs: Epochs,
     producers: Producers,
     appended: AppendFiles,
@@ -310,6 +312,9 @@ impl PartitionLog {
         let last = self.segments.last().expect("a log has a segment");
         let fits =
             last.size + bytes <= self.config.segment_bytes && last_offset - last.base_offset <= i64::from(i32::MAX);
+        if std::mem::take(&mut self.starts_file) {
+            return Some(segment::log_path(&self.dir, last.base_offset));
+        }
         if fits || last.size == 0 {
             return None;
         }

@@ -112,6 +112,7 @@ impl Recovery {
             durable_log_start_offset: self.log_start_offset,
             end_offset,
             segments: self.segments,
+            starts_file: false,
             epochs: self.epochs,
             producers: self.producers,
             unwritten: Default::default(),

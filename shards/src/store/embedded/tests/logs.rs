@@ -27,7 +27,12 @@ pub(super) fn topic(name: &str, partitions: i32) -> Arc<Topic> {
 }
 
 pub(super) fn topic_config() -> TopicConfig {
-    TopicConfig::defaults(TopicDefaults { segment_bytes: 700, max_message_bytes: 1 << 20 })
+    TopicConfig::defaults(TopicDefaults {
+        segment_bytes: 700,
+        max_message_bytes: 1 << 20,
+        retention_ms: -1,
+        retention_bytes: -1,
+    })
 }
 
 fn key(group: usize, partition: i32) -> OffsetKey {

@@ -3,6 +3,7 @@
 mod crash;
 mod logs;
 mod partitions;
+mod retention;
 mod verify;
 
 use std::path::Path;
