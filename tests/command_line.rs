@@ -2,6 +2,10 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+
+use ringgate_shards::store::embedded::files::DiskFiles;
+use ringgate_shards::store::embedded::{Engine, EngineConfig, Opened};
 
 /// Runs the binary to its end with nothing in the environment but `environment`.
 fn ringgate(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
@@ -98,4 +102,47 @@ fn an_unknown_variable_is_a_warning_on_stderr_and_no_more() {
     assert_eq!(shown.status.code(), Some(0), "{shown:?}");
     assert!(stderr(&shown).contains("RINGGATE_PORT"), "{shown:?}");
     assert!(stdout(&shown).starts_with("# Listening"), "{shown:?}");
+}
+
+/// Opens a data directory as a gateway of two shards does.
+fn open_store(directory: &Path) -> Opened {
+    Engine::open(Arc::new(DiskFiles), directory, EngineConfig::new(2, ringgate_shards::describe)).unwrap()
+}
+
+#[test]
+fn verify_says_good_damaged_or_not_looked_at_by_its_exit_code() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let path = data.to_str().unwrap();
+    assert_refused(&ringgate(&["verify", path], &[]), &[path, "No such file"]);
+    std::fs::create_dir(&data).unwrap();
+    assert_refused(&ringgate(&["verify", path], &[]), &["no MANIFEST"]);
+
+    let opened = open_store(&data);
+    let holder = format!("process {}", std::process::id());
+    assert_refused(&ringgate(&["verify", path], &[]), &["in use", &holder]);
+    drop(opened);
+
+    let good = ringgate(&["verify", path], &[]);
+    assert_eq!(good.status.code(), Some(0), "{good:?}");
+    let text = stdout(&good);
+    assert!(text.contains("starts: 1, shards: 2") && text.ends_with(&format!("{path} is good\n")), "{text}");
+    assert!(text.contains("groups of shard 1: "), "{text}");
+
+    let snapshot = data.join("layout-1/shard-1/00000000000000000000.snapshot");
+    let mut bytes = std::fs::read(&snapshot).unwrap();
+    bytes[3] ^= 0x80;
+    std::fs::write(&snapshot, &bytes).unwrap();
+    let damaged = ringgate(&["verify", path], &[]);
+    assert_eq!(damaged.status.code(), Some(1), "{damaged:?}");
+    let line = format!("damage: {} at byte 0: no whole frame", snapshot.display());
+    assert!(stdout(&damaged).contains(&line), "{damaged:?}");
+    assert!(stdout(&damaged).ends_with("is DAMAGED in 1 place\n"), "{damaged:?}");
+
+    let damaged = ringgate(&["verify", "--json", path], &[]);
+    assert_eq!(damaged.status.code(), Some(1), "{damaged:?}");
+    let report: serde_json::Value = serde_json::from_str(&stdout(&damaged)).unwrap();
+    assert_eq!((&report["clean"], &report["damage_count"]), (&false.into(), &1.into()));
+    assert_eq!(report["damage"][0]["path"], snapshot.to_str().unwrap());
+    assert_eq!(report["groups"][1]["damage"], 1);
 }

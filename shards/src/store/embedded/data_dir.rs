@@ -159,7 +159,7 @@ impl DataDir {
         let manifest = match DataDir::manifest(files, path)? {
             Some(manifest) => manifest,
             None => {
-                dir.check_is_new(files)?;
+                DataDir::check_is_new(files, path)?;
                 Manifest::new()
             }
         };
@@ -186,13 +186,13 @@ impl DataDir {
     }
 
     /// Without MANIFEST there may only be what a first start leaves that did not get that far.
-    fn check_is_new(&self, files: &dyn Files) -> Result<(), OpenError> {
-        for entry in files.list(&self.path)? {
+    pub(crate) fn check_is_new(files: &dyn Files, path: &Path) -> Result<(), OpenError> {
+        for entry in files.list(path)? {
             let name = entry.name.as_str();
             let first_start = matches!(name, LOCK | "lost+found" | "catalogue-1.log" | "layout-1") || is_aside(name);
-            let empty_topics = name == TOPICS && files.list(&self.path.join(TOPICS))?.is_empty();
+            let empty_topics = name == TOPICS && files.list(&path.join(TOPICS))?.is_empty();
             if !first_start && !empty_topics {
-                return Err(OpenError::NotOurs { path: self.path.clone(), entry: entry.name });
+                return Err(OpenError::NotOurs { path: path.to_path_buf(), entry: entry.name });
             }
         }
         Ok(())

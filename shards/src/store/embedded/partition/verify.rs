@@ -211,8 +211,11 @@ impl Look<'_> {
             at.has_gap = true;
             return;
         };
-        let follows = header.base_offset == self.next_offset;
-        if !follows && !(is_behind_gap && header.base_offset > self.next_offset) {
+        let is_right = match is_behind_gap {
+            true => header.base_offset >= self.next_offset,
+            false => header.base_offset == self.next_offset,
+        };
+        if !is_right {
             let (found, expected) = (header.base_offset, self.next_offset);
             report.damage(&at.path, position, format!("offset {found} where {expected} comes next"));
         }

@@ -19,8 +19,10 @@ use crate::store::embedded::catalogue_log::{CatalogueLog, CatalogueRecord};
 use crate::store::embedded::coordinator_log::CoordinatorLog;
 use crate::store::embedded::files::{Files, MemFiles};
 use crate::store::embedded::partition::PartitionLog;
+use crate::store::embedded::verify::{VerifyError, verify};
 use crate::store::embedded::{Engine, Opened};
 
+const DIR: &str = "/srv/data";
 const GROUPS: usize = 6;
 
 /// Splitmix64.
@@ -103,10 +105,19 @@ struct World {
     next: i64,
 }
 
+/// What a crash leaves is nothing that a look through the directory takes for damage.
+fn look_through(files: &MemFiles) {
+    match verify(files, Path::new(DIR), crate::describe) {
+        Ok(report) => assert!(report.is_clean(), "{report:#?}"),
+        Err(VerifyError::Unreadable { .. } | VerifyError::NoStore { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+}
+
 /// Starts the store and holds what it has against what it must have.
 fn start(files: &MemFiles, shards: u16, mut model: Model) -> Option<World> {
     let dyn_files: Arc<dyn Files> = Arc::new(files.clone());
-    let opened = Engine::open(dyn_files, Path::new("/srv/data"), config(shards));
+    let opened = Engine::open(dyn_files, Path::new(DIR), config(shards));
     let opened: Opened = match opened {
         Ok(opened) => opened,
         Err(_) if files.is_stopped() => return None,
@@ -358,6 +369,7 @@ fn crash_at(seed: u64, nth: u64) {
     files.stop_at(nth);
     let model = workload(&files, seed, Model::default());
     let after = files.crash(seed ^ nth);
+    look_through(&after);
     // Whatever was found is as durable as what was acknowledged, so a second crash loses none of it.
     let mut chance = Chance(nth);
     let shards = 1 + chance.below(3) as u16;
@@ -367,7 +379,9 @@ fn crash_at(seed: u64, nth: u64) {
     }
     let model = world.model.clone();
     drop(world);
-    start(&after.crash(nth), 2, model).expect("nor this one");
+    let again = after.crash(nth);
+    look_through(&again);
+    start(&again, 2, model).expect("nor this one");
 }
 
 /// The process is killed in the middle of an operation, another one goes on, and then the power goes.
@@ -376,6 +390,7 @@ fn kill_at(seed: u64, nth: u64) {
     files.stop_at(nth);
     let model = workload(&files, seed, Model::default());
     files.restart_process();
+    look_through(&files);
     let mut chance = Chance(nth);
     let mut world = start(&files, 1 + chance.below(3) as u16, model).expect("the machine goes on");
     for _ in 0..15 {

@@ -483,6 +483,8 @@ fn what_cannot_be_looked_through_is_refused() {
         files.create_dir(&empty).unwrap();
         assert!(matches!(look(&empty), Err(VerifyError::NoStore { .. })));
         assert_eq!(files.list(&empty).unwrap(), [], "not even a lock is left");
+        files.create_dir(&empty.join("topics")).unwrap();
+        assert!(matches!(look(&empty), Err(VerifyError::NoStore { .. })), "of a start that did not get far");
 
         let data = dir.join("data");
         let opened = open(&files, &data, 1);
@@ -492,7 +494,7 @@ fn what_cannot_be_looked_through_is_refused() {
         assert!(error.to_string().contains(&me), "{error}");
         drop(opened);
         assert!(look(&data).unwrap().is_clean());
-        open(&files, &data, 1);
+        open(&files, &data, 2);
 
         overwrite(&*files, &data.join("MANIFEST"), b"ringgate-format 99\n");
         assert!(matches!(look(&data), Err(VerifyError::Refused(OpenError::NewerFormat { found: 99, .. }))));

@@ -37,8 +37,8 @@ pub enum VerifyError {
         /// What the system says.
         error: io::Error,
     },
-    /// There is nothing of ringgate's in it.
-    #[error("{} is not a ringgate data directory: it has no MANIFEST", path.display())]
+    /// There is nothing of ringgate's in it, or a first start did not get far enough to keep anything.
+    #[error("{} has no MANIFEST: nothing of ringgate's is stored there", path.display())]
     NoStore {
         /// The directory.
         path: PathBuf,
@@ -54,8 +54,9 @@ pub enum VerifyError {
 /// It was not looked through; damage is no error but in the report.
 pub fn verify(files: &dyn Files, path: &Path, describe: Describe) -> Result<Report, VerifyError> {
     let entries = files.list(path).map_err(|error| VerifyError::Unreadable { path: path.to_path_buf(), error })?;
-    let is_ours = |name: &str| name == MANIFEST || name == TOPICS || numbered(name).is_some();
-    if !entries.iter().any(|entry| is_ours(&entry.name)) {
+    let has = |is: &dyn Fn(&str) -> bool| entries.iter().any(|entry| is(&entry.name));
+    let is_ours = has(&|name| name == TOPICS || numbered(name).is_some());
+    if !has(&|name| name == MANIFEST) && (!is_ours || DataDir::check_is_new(files, path).is_ok()) {
         return Err(VerifyError::NoStore { path: path.to_path_buf() });
     }
     let holder = format!("process {}, which verifies it", std::process::id());
