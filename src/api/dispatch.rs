@@ -86,6 +86,7 @@ handlers! {
     18 => api_versions::handle, ApiVersionsRequest;
     19 => create_topics::handle, CreateTopicsRequest;
     20 => delete_topics::handle, DeleteTopicsRequest;
+    21 => delete_records::handle, DeleteRecordsRequest;
     22 => init_producer_id::handle, InitProducerIdRequest;
 }
 
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn what_is_not_served_is_refused_by_key_and_version() {
-        for (key, version) in [(9999, 0), (-1, 0), (3, 99), (3, -1), (0, 2), (21, 0), (23, 3), (68, 1)] {
+        for (key, version) in [(9999, 0), (-1, 0), (3, 99), (3, -1), (0, 2), (21, 3), (23, 3), (68, 1)] {
             let Admission::Refuse(reason) = admit(key, version, &Bytes::new(), ROOM) else {
                 panic!("API {key} version {version} was taken");
             };

@@ -13,6 +13,7 @@
 mod api_versions;
 mod by_owner;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_groups;
 mod dispatch;

@@ -72,7 +72,12 @@ impl World {
                 num_partitions: 3,
                 max_partitions_per_topic: 100,
                 accept_any_replication_factor: false,
-                topic_defaults: TopicDefaults { segment_bytes: 1 << 30, max_message_bytes: 1_048_588 },
+                topic_defaults: TopicDefaults {
+                    segment_bytes: 1 << 30,
+                    max_message_bytes: 1_048_588,
+                    retention_ms: 604_800_000,
+                    retention_bytes: -1,
+                },
                 max_decoded_bytes: 1 << 26,
                 max_fetch_wait_ms: 60_000,
                 max_fetch_bytes: 1 << 26,
