@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
@@ -32,6 +32,8 @@ pub enum Advertise {
 pub struct Options {
     pub shards: usize,
     pub advertise: Advertise,
+    /// Where it listens; on the bootstrap port of its own address unless something is here.
+    listen: Vec<String>,
     flags: Vec<String>,
 }
 
@@ -39,11 +41,18 @@ impl Options {
     /// `shards` shards, each a node of its own; groups do not wait for more members before their first
     /// rebalance.
     pub fn new(shards: usize) -> Options {
-        Options { shards, advertise: Advertise::Shards, flags: vec!["--initial-rebalance-delay=0".into()] }
+        let flags = vec!["--initial-rebalance-delay=0".into()];
+        Options { shards, advertise: Advertise::Shards, listen: Vec::new(), flags }
     }
 
     pub fn advertise(mut self, advertise: Advertise) -> Options {
         self.advertise = advertise;
+        self
+    }
+
+    /// Listens here, too; the first of these takes the place of the gateway's own address.
+    pub fn listen(mut self, address: impl std::fmt::Display) -> Options {
+        self.listen.push(address.to_string());
         self
     }
 
@@ -62,12 +71,19 @@ pub struct Node {
     pub addr: SocketAddr,
 }
 
+/// One listener of a gateway.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    pub bootstrap: SocketAddr,
+    pub nodes: Vec<Node>,
+}
+
 /// Where a gateway serves: its ready file.
 #[derive(Clone, Debug)]
 pub struct Ready {
     pub pid: u32,
-    pub bootstrap: SocketAddr,
-    pub nodes: Vec<Node>,
+    /// In the order of the command line, at least one.
+    pub listeners: Vec<Listener>,
 }
 
 /// A running gateway, its data directory and its address. All three go when it is dropped.
@@ -148,6 +164,15 @@ impl Gateway {
         process.end()
     }
 
+    /// Suspends the process for `time`, as a virtual machine's host may: no connection is lost.
+    pub fn suspend(&mut self, time: Duration) {
+        let process = self.process.as_ref().expect("the gateway runs");
+        let pid = Pid::from_child(&process.child);
+        rustix::process::kill_process(pid, Signal::STOP).expect("SIGSTOP");
+        std::thread::sleep(time);
+        rustix::process::kill_process(pid, Signal::CONT).expect("SIGCONT");
+    }
+
     /// Whether the process is still there. A test that sent it something hostile asks.
     pub fn is_alive(&mut self) -> bool {
         let process = self.process.as_mut().expect("the gateway runs");
@@ -156,12 +181,17 @@ impl Gateway {
 
     /// The bootstrap address, the same after every restart.
     pub fn bootstrap(&self) -> SocketAddr {
-        self.ready.bootstrap
+        self.ready.listeners[0].bootstrap
     }
 
     /// The bootstrap address as clients take it.
     pub fn servers(&self) -> String {
-        self.ready.bootstrap.to_string()
+        self.bootstrap().to_string()
+    }
+
+    /// The nodes that clients of the first listener are told of.
+    pub fn nodes(&self) -> &[Node] {
+        &self.ready.listeners[0].nodes
     }
 
     pub fn ready(&self) -> &Ready {
@@ -175,8 +205,8 @@ impl Gateway {
     /// The node that a stock client is sent to for what `shard` owns.
     pub fn node_of_shard(&self, shard: usize) -> Node {
         match self.options.advertise {
-            Advertise::Gateway => self.ready.nodes[0],
-            Advertise::Shards => *self.ready.nodes.iter().find(|node| node.shard == shard).expect("a node per shard"),
+            Advertise::Gateway => self.nodes()[0],
+            Advertise::Shards => *self.nodes().iter().find(|node| node.shard == shard).expect("a node per shard"),
         }
     }
 
@@ -196,7 +226,7 @@ impl Drop for Gateway {
             }
         }
         if std::thread::panicking() {
-            eprintln!("--- the gateway at {} wrote:\n{}---", self.ready.bootstrap, self.written());
+            eprintln!("--- the gateway at {} wrote:\n{}---", self.bootstrap(), self.written());
         }
     }
 }
@@ -254,7 +284,6 @@ fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, writte
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringgate"));
     command
         .arg("serve")
-        .arg(format!("--listen={ip}:{BOOTSTRAP_PORT}"))
         .arg("--cpus=none")
         .arg(format!("--shards={}", options.shards))
         .arg(match options.advertise {
@@ -267,6 +296,10 @@ fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, writte
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if options.listen.is_empty() {
+        command.arg(format!("--listen={ip}:{BOOTSTRAP_PORT}"));
+    }
+    command.args(options.listen.iter().map(|address| format!("--listen={address}")));
     for (name, _) in std::env::vars_os() {
         // What the developer's shell sets for a gateway is not meant for this one.
         if name.to_string_lossy().starts_with("RINGGATE_") {
@@ -287,6 +320,12 @@ fn collect(mut pipe: impl Read + Send + 'static, written: Written) -> JoinHandle
             written.0.lock().expect("output").extend_from_slice(&buffer[..length]);
         }
     })
+}
+
+/// An address for one more listener, free while the lease lives.
+pub fn another_address() -> (SocketAddr, TcpListener) {
+    let (ip, lease) = lease_address();
+    (SocketAddr::from((ip, BOOTSTRAP_PORT)), lease)
 }
 
 /// An address of 127.0.0.0/8 that no other test holds. All of that network is local on Linux.
@@ -317,26 +356,22 @@ fn parse_ready(text: &[u8]) -> Ready {
     assert_eq!(json["version"], 1, "version of the ready file");
     let text = |value: &serde_json::Value| value.as_str().expect("a string in the ready file").to_owned();
     let number = |value: &serde_json::Value| value.as_u64().expect("a number in the ready file");
-    let listener = &json["listeners"][0];
-    let bootstrap: SocketAddr = text(&listener["bootstrap"]).parse().expect("an address in the ready file");
-    // A name that is only advertised need not resolve on this machine; its port is the one to reach.
-    let reachable = |advertised: String| {
-        advertised.parse().unwrap_or_else(|_| {
-            let (_, port) = advertised.rsplit_once(':').expect("host:port in the ready file");
-            SocketAddr::new(bootstrap.ip(), port.parse().expect("a port in the ready file"))
-        })
-    };
-    let nodes = listener["nodes"].as_array().expect("nodes in the ready file");
-    Ready {
-        pid: number(&json["pid"]) as u32,
-        bootstrap,
-        nodes: nodes
-            .iter()
-            .map(|node| Node {
-                id: number(&node["id"]) as i32,
-                shard: number(&node["shard"]) as usize,
-                addr: reachable(text(&node["addr"])),
+    let listeners = json["listeners"].as_array().expect("listeners in the ready file");
+    let listeners = listeners.iter().map(|listener| {
+        let bootstrap: SocketAddr = text(&listener["bootstrap"]).parse().expect("an address in the ready file");
+        // A name that is only advertised need not resolve on this machine; its port is the one to reach.
+        let reachable = |advertised: String| {
+            advertised.parse().unwrap_or_else(|_| {
+                let (_, port) = advertised.rsplit_once(':').expect("host:port in the ready file");
+                SocketAddr::new(bootstrap.ip(), port.parse().expect("a port in the ready file"))
             })
-            .collect(),
-    }
+        };
+        let nodes = listener["nodes"].as_array().expect("nodes in the ready file").iter().map(|node| Node {
+            id: number(&node["id"]) as i32,
+            shard: number(&node["shard"]) as usize,
+            addr: reachable(text(&node["addr"])),
+        });
+        Listener { bootstrap, nodes: nodes.collect() }
+    });
+    Ready { pid: number(&json["pid"]) as u32, listeners: listeners.collect() }
 }

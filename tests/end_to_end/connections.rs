@@ -177,8 +177,14 @@ async fn what_is_not_kafka_or_not_served_gets_the_connection_closed_and_only_tha
 
 /// A stable group of one, joined on `raw`; its member id. Its generation is 1.
 fn found_group(raw: &mut Raw, group: &str) -> String {
+    found_group_with_session(raw, group, 30_000)
+}
+
+/// As [`found_group`], with a session timeout.
+pub fn found_group_with_session(raw: &mut Raw, group: &str, session_timeout_ms: i32) -> String {
     let member = ask_for_member_id(raw, group);
-    let joined = raw.call(9, &join_request(group, &member));
+    let join = join_request(group, &member).with_session_timeout_ms(session_timeout_ms);
+    let joined = raw.call(9, &join);
     assert_eq!((joined.error_code, joined.generation_id), (0, 1));
     sync(raw, group, &member, 1);
     member

@@ -81,8 +81,8 @@ async fn find_coordinator_names_the_shard_that_owns_the_group() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn find_coordinator_names_the_one_node_in_gateway_mode() {
     let gateway = Gateway::start(Options::new(3).advertise(Advertise::Gateway));
-    assert_eq!(gateway.ready().nodes.len(), 1);
-    let node = gateway.ready().nodes[0];
+    assert_eq!(gateway.nodes().len(), 1);
+    let node = gateway.nodes()[0];
     assert_eq!(node.addr, gateway.bootstrap());
     let mut raw = Raw::connect(gateway.bootstrap());
     for n in 0..8 {
@@ -111,7 +111,7 @@ async fn metadata_names_the_shard_that_owns_the_partition() {
 async fn every_port_answers_for_every_group_and_partition() {
     let gateway = Gateway::start(Options::new(3));
     create_topic(&gateway, "orders", 3).await;
-    let mut ports: Vec<_> = gateway.ready().nodes.iter().map(|node| node.addr).collect();
+    let mut ports: Vec<_> = gateway.nodes().iter().map(|node| node.addr).collect();
     ports.push(gateway.bootstrap());
     for (n, port) in ports.into_iter().enumerate() {
         let mut raw = Raw::connect(port);

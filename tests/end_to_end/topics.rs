@@ -28,7 +28,7 @@ async fn a_created_topic_is_described_with_its_leaders() {
             .iter()
             .map(|broker| (broker.id(), format!("{}:{}", broker.host(), broker.port())))
             .collect();
-        let expected: BTreeSet<_> = gateway.ready().nodes.iter().map(|node| (node.id, node.addr.to_string())).collect();
+        let expected: BTreeSet<_> = gateway.nodes().iter().map(|node| (node.id, node.addr.to_string())).collect();
         assert_eq!(brokers, expected, "metadata names the nodes of the ready file");
         assert_eq!(brokers.len(), nodes);
 

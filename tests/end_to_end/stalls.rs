@@ -1,0 +1,31 @@
+//! Time that passes without the gateway: nobody is punished for a heartbeat that it did not take.
+
+use std::time::Duration;
+
+use crate::common::gateway::{Gateway, Options};
+use crate::common::raw::Raw;
+use crate::connections::found_group_with_session;
+use crate::routing::heartbeat;
+
+#[test]
+fn a_gateway_that_was_suspended_expels_nobody() {
+    let mut gateway = Gateway::start(Options::new(2));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let members = ["one", "two", "three"].map(|group| (group, found_group_with_session(&mut raw, group, 10_000)));
+    // Longer than any of the sessions.
+    gateway.suspend(Duration::from_secs(11));
+    for (group, member) in &members {
+        assert_eq!(heartbeat(&gateway, group, member, 1), 0, "{group}");
+    }
+}
+
+#[test]
+fn a_member_that_is_silent_for_its_session_is_expelled() {
+    let gateway = Gateway::start(Options::new(2));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let member = found_group_with_session(&mut raw, "workers", 6_000);
+    let other = found_group_with_session(&mut raw, "others", 60_000);
+    std::thread::sleep(Duration::from_secs(7));
+    assert_eq!(heartbeat(&gateway, "workers", &member, 1), 25, "UNKNOWN_MEMBER_ID");
+    assert_eq!(heartbeat(&gateway, "others", &other, 1), 0, "a longer session goes on");
+}
