@@ -1,5 +1,7 @@
 //! DescribeGroups (API 15): groups and their members, each from its owner.
 
+use std::collections::HashSet;
+
 use futures_util::future::join_all;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse, GroupId};
@@ -19,8 +21,16 @@ const MESSAGE_SINCE: i16 = 6;
 /// Serves a DescribeGroups.
 pub async fn handle(ctx: &RequestContext, request: DescribeGroupsRequest) -> Outcome {
     let asked = request.include_authorized_operations;
-    let groups = join_all(request.groups.into_iter().map(|group| describe(ctx, group, asked))).await;
+    let groups = join_all(distinct(request.groups).into_iter().map(|group| describe(ctx, group, asked))).await;
     ctx.respond(&DescribeGroupsResponse::default().with_groups(groups))
+}
+
+/// Each group once, where it was first named: a request must not be able to ask for a large group without
+/// end.
+fn distinct(mut groups: Vec<GroupId>) -> Vec<GroupId> {
+    let mut seen = HashSet::with_capacity(groups.len());
+    groups.retain(|group| seen.insert(group.clone()));
+    groups
 }
 
 async fn describe(ctx: &RequestContext, group_id: GroupId, operations_asked: bool) -> DescribedGroup {
@@ -121,6 +131,14 @@ mod tests {
             );
             assert_eq!(member.group_instance_id.as_deref(), (version >= 4).then_some("i"), "version {version}");
         }
+    }
+
+    #[test]
+    fn a_group_that_is_named_often_is_described_once() {
+        let named = |names: &[&'static str]| -> Vec<GroupId> {
+            names.iter().map(|name| GroupId(StrBytes::from_static_str(name))).collect()
+        };
+        assert_eq!(distinct(named(&["b", "a", "b", "", "a", ""])), named(&["b", "a", ""]));
     }
 
     #[test]

@@ -74,7 +74,8 @@ fn plan(view: &View<'_>, request: &MetadataRequest) -> Plan {
     let mut seen = HashSet::new();
     for topic in topics {
         // A topic that is named twice is told once, as in Kafka.
-        if !seen.insert((topic.name.as_ref(), topic.topic_id)) {
+        let id = if topic.name.is_some() { Uuid::nil() } else { topic.topic_id };
+        if !seen.insert((topic.name.as_ref(), id)) {
             continue;
         }
         match &topic.name {
@@ -309,6 +310,20 @@ mod tests {
             assert_eq!(response.topics[1].topic_id, id_of(7));
             assert!(missing(&world, version, &with_ids(&[id_of(7)])).is_empty());
         }
+    }
+
+    #[test]
+    fn a_topic_that_is_named_often_is_told_once() {
+        let world = World::with(&[("a", 1)]);
+        let again = named(&["a", "no", "a", "no"]);
+        assert_eq!(names_and_codes(&served(&world, 9, &again)), [("a", 0), ("no", 3)]);
+        let ids = with_ids(&[id_of(0), id_of(7), id_of(0), id_of(7)]);
+        assert_eq!(names_and_codes(&served(&world, 12, &ids)), [("a", 0), ("<null>", 100)]);
+        let mut with_other_ids = named(&["a", "a", "a"]);
+        for (nth, topic) in with_other_ids.topics.iter_mut().flatten().enumerate() {
+            topic.topic_id = id_of(nth);
+        }
+        assert_eq!(names_and_codes(&served(&world, 12, &with_other_ids)), [("a", 0)]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! OffsetFetch (API 9): committed offsets, of one group or from version 8 on of several.
 
+use std::collections::HashSet;
+
 use futures_util::future::join_all;
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use kafka_protocol::messages::offset_fetch_response::{
@@ -34,6 +36,8 @@ struct Asked {
     member_epoch: i32,
     require_stable: bool,
     wanted: Wanted,
+    /// The request has asked for this group already.
+    repeated: bool,
 }
 
 /// What one group has.
@@ -66,12 +70,14 @@ fn single(request: OffsetFetchRequest) -> Asked {
         member_epoch: -1,
         require_stable: request.require_stable,
         wanted: topics.map(|topics| topics.into_iter().map(|t| (t.name.0, t.partition_indexes)).collect()),
+        repeated: false,
     }
 }
 
 /// The groups of a request from version 8 on.
 fn several(version: i16, request: OffsetFetchRequest) -> Vec<Asked> {
     let require_stable = request.require_stable;
+    let mut seen = HashSet::new();
     let asked = |group: OffsetFetchRequestGroup| {
         let (member_id, member_epoch) = if version >= MEMBERS_SINCE {
             (group.member_id.as_ref().map(text), group.member_epoch)
@@ -80,7 +86,8 @@ fn several(version: i16, request: OffsetFetchRequest) -> Vec<Asked> {
         };
         let topics = group.topics;
         let wanted = topics.map(|topics| topics.into_iter().map(|t| (t.name.0, t.partition_indexes)).collect());
-        Asked { group_id: group.group_id, member_id, member_epoch, require_stable, wanted }
+        let repeated = !seen.insert(group.group_id.clone());
+        Asked { group_id: group.group_id, member_id, member_epoch, require_stable, wanted, repeated }
     };
     request.groups.into_iter().map(asked).collect()
 }
@@ -104,6 +111,10 @@ fn may_describe_topic(view: &View<'_>, name: &str) -> bool {
 fn to_group(view: &View<'_>, asked: &Asked) -> Result<ringgate_group::request::OffsetFetchRequest, ErrorCode> {
     if !may_describe(view.authorizer, &asked.group_id) {
         return Err(ErrorCode::GROUP_AUTHORIZATION_FAILED);
+    }
+    // A request must not be able to ask for all offsets of a large group without end.
+    if asked.repeated {
+        return Err(ErrorCode::INVALID_REQUEST);
     }
     let topics = asked.wanted.as_ref().map(|topics| {
         let visible = topics.iter().filter(|(name, _)| may_describe_topic(view, name));
@@ -365,11 +376,23 @@ mod tests {
         let world = World::with(&[("a", 1)]);
         let wanted = Some(vec![("a".to_string().into(), vec![0]), ("no".to_string().into(), vec![0])]);
         let group_id = GroupId(StrBytes::from_static_str("g"));
-        let asked = Asked { group_id, member_id: None, member_epoch: -1, require_stable: true, wanted };
+        let asked =
+            Asked { group_id, member_id: None, member_epoch: -1, require_stable: true, wanted, repeated: false };
         let request = to_group(&world.view(7), &asked).expect("allowed");
         let ids: Vec<u128> = request.topics.expect("named").iter().map(|t| t.topic_id).collect();
         assert_eq!(ids, [id_of(0).as_u128(), 0]);
         assert!(request.require_stable);
+    }
+
+    #[test]
+    fn a_group_that_is_asked_for_twice_is_answered_42_the_second_time() {
+        let world = World::with(&[]);
+        let group = |name| OffsetFetchRequestGroup::default().with_group_id(GroupId(StrBytes::from_static_str(name)));
+        let request = OffsetFetchRequest::default().with_groups(["a", "b", "a"].map(group).to_vec());
+        let asked = several(8, request);
+        let answers = asked.iter().map(|asked| to_group(&world.view(8), asked).map(|r| r.group_id.to_string()));
+        let answers: Vec<_> = answers.collect();
+        assert_eq!(answers, [Ok("a".into()), Ok("b".into()), Err(ErrorCode::INVALID_REQUEST)]);
     }
 
     #[test]
