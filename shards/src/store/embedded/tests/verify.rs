@@ -460,6 +460,62 @@ fn a_crash_leaves_notes_at_most() {
     drop((engine, catalogue, log, logs));
 }
 
+/// Appends, lets everything go by age, goes on behind that and deletes records, until the machine stops.
+fn retention_until(stop_at: Option<u64>) -> MemFiles {
+    let machine = MemFiles::new();
+    let files: Arc<dyn Files> = Arc::new(machine.clone());
+    let (engine, mut catalogue, _) = parts(open(&files, Path::new("/d"), 1));
+    let orders = topic("orders", 1);
+    catalogue.append(vec![CatalogueRecord::Created(orders.clone())]).unwrap();
+    catalogue.request_sync_and_settle();
+    let at = TopicPartition { topic: orders.id, partition: 0 };
+    let mut log = engine.open_partition(at, &topic_config())().unwrap();
+    if let Some(nth) = stop_at {
+        machine.stop_at(machine.operations() + nth);
+    }
+    for round in 0..3 {
+        for nth in 0..8 {
+            let sent = batch(&[1000 * round + nth; 3], "value", None);
+            // Refused once the log is closed, which it is when the machine has stopped.
+            let _ = log.append(0, &sent.records, &sent.info, false);
+            if nth % 3 == 0 {
+                settle(&mut log);
+            }
+        }
+        log.request_sync();
+        settle(&mut log);
+        if round < 2 {
+            log.apply_retention(1_000_000, 1000, -1);
+        } else {
+            let _ = log.advance_log_start(log.high_watermark() - 4);
+        }
+        if round == 1 {
+            settle(&mut log);
+        }
+    }
+    settle(&mut log);
+    machine
+}
+
+#[test]
+fn records_that_went_by_age_or_request_leave_nothing_that_looks_like_damage() {
+    let whole = retention_until(None);
+    let report = verify(&whole, Path::new("/d"));
+    assert!(report.is_clean() && report.notes.count() == 0, "{report:#?}");
+    assert!((4..24).contains(&report.topics[0].holds.records), "{report:#?}");
+    for nth in 1.. {
+        let stopped = retention_until(Some(nth));
+        for seed in 0..3 {
+            let report = verify(&stopped.crash(seed), Path::new("/d"));
+            assert!(report.is_clean(), "stopped at {nth}, seed {seed}: {report:#?}");
+        }
+        if !stopped.is_stopped() {
+            assert!(nth > 50, "the workload does something: {nth}");
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_length_that_lies_far_costs_a_finding() {
     let (_, files, dir, orders) = memory();
