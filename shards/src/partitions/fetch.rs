@@ -129,6 +129,10 @@ impl Partition {
             Read::OutOfRange => fetched.error = ErrorCode::OFFSET_OUT_OF_RANGE,
             Read::Disk(job) => match shard.files.run(move || job.run()).await {
                 Ok(Ok(records)) => fetched.records = records,
+                // Its segment was removed between the look at the log and the read.
+                Ok(Err(_)) if log.with(|log| log.log_start_offset()) > wanted.fetch_offset => {
+                    fetched.error = ErrorCode::OFFSET_OUT_OF_RANGE;
+                }
                 Ok(Err(error)) => {
                     tracing::error!(
                         topic = %self.topic.name,

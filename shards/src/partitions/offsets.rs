@@ -36,10 +36,16 @@ impl Partitions {
         if let Err(error) = check_leader_epoch(wanted.current_leader_epoch, shard.leader_epoch()) {
             return failed(error);
         }
-        let found = match log.with(|log| log.lookup(wanted.timestamp)) {
-            Lookup::Found(found) => found,
-            Lookup::Disk(job) => match shard.files.run(move || job.run()).await {
-                Ok(Ok(found)) => found,
+        let found = loop {
+            let (log_start_offset, lookup) = log.with(|log| (log.log_start_offset(), log.lookup(wanted.timestamp)));
+            let job = match lookup {
+                Lookup::Found(found) => break found,
+                Lookup::Disk(job) => job,
+            };
+            match shard.files.run(move || job.run()).await {
+                Ok(Ok(found)) => break found,
+                // A segment was removed between the look at the log and the read of it.
+                Ok(Err(_)) if log.with(|log| log.log_start_offset()) > log_start_offset => {}
                 Ok(Err(error)) => {
                     tracing::error!(topic = %partition.topic.name, partition = wanted.at.partition, %error, "an offset cannot be looked up");
                     return failed(ErrorCode::KAFKA_STORAGE_ERROR);
@@ -48,7 +54,7 @@ impl Partitions {
                     tracing::error!(?panic, "looking an offset up panicked");
                     return failed(ErrorCode::UNKNOWN_SERVER_ERROR);
                 }
-            },
+            }
         };
         answer(ErrorCode::NONE, found.timestamp, found.offset, found.leader_epoch)
     }
