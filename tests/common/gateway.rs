@@ -329,7 +329,7 @@ pub fn another_address() -> (SocketAddr, TcpListener) {
 }
 
 /// An address of 127.0.0.0/8 that no other test holds. All of that network is local on Linux.
-fn lease_address() -> (Ipv4Addr, TcpListener) {
+pub(super) fn lease_address() -> (Ipv4Addr, TcpListener) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     for _ in 0..10_000 {
         // Test binaries that run at the same moment start at different places; the lease decides.

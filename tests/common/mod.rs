@@ -12,6 +12,7 @@
 pub mod gateway;
 pub mod librdkafka;
 pub mod member;
+pub mod proxy;
 pub mod raw;
 
 use std::future::Future;

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use kafka_protocol::messages::{InitProducerIdRequest, ProducerId};
+use rdkafka::producer::FutureProducer;
 
 use crate::common::gateway::{Gateway, Options};
-use crate::common::librdkafka::{create_topic, producer, read_all, unkeyed};
+use crate::common::librdkafka::{config, create_topic, producer, read_all, unkeyed};
+use crate::common::proxy::Proxy;
 use crate::common::raw::{Raw, Writer, batch, string, topic_name};
 use crate::common::within;
 
@@ -109,6 +111,40 @@ async fn an_idempotent_librdkafka_producer_writes_each_record_once_across_a_kill
     // The producer is still the same one: nothing fatal happened to it.
     let record = unkeyed("once", "last").partition(0);
     within("send", producer.send(record, Duration::ZERO)).await.expect("delivered");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idempotent_librdkafka_producer_writes_each_record_once_though_answers_are_lost() {
+    let mut proxy = Proxy::reserve();
+    let gateway = Gateway::start(Options::new(2).set("advertised-host", proxy.address()));
+    let bootstrap = gateway.bootstrap();
+    let ports: Vec<u16> = gateway.nodes().iter().map(|node| node.addr.port()).chain([bootstrap.port()]).collect();
+    proxy.serve(bootstrap.ip(), &ports);
+    create_topic(&gateway, "once", 2).await;
+    let more = [("enable.idempotence", "true"), ("linger.ms", "1"), ("batch.num.messages", "20")];
+    let servers = format!("{}:{}", proxy.address(), bootstrap.port());
+    let producer: FutureProducer = config(&servers, &more).create().expect("producer");
+    proxy.lose_one_answer_in(7);
+    let mut deliveries = Vec::new();
+    for n in 0..2_000 {
+        let value = n.to_string();
+        let record = unkeyed("once", &value).partition(n % 2);
+        deliveries.push(producer.send_result(record).map_err(|(error, _)| error).expect("queued"));
+    }
+    for delivery in deliveries {
+        within("delivery", delivery).await.expect("reported").expect("delivered");
+    }
+    proxy.lose_one_answer_in(0);
+    assert!(proxy.lost() > 3, "{} answers were lost", proxy.lost());
+    let seen = tokio::task::block_in_place(|| read_all(&gateway, "once", 2, 2_000));
+    for partition in 0..2 {
+        let values: Vec<i32> = seen
+            .iter()
+            .filter(|record| record.partition == partition)
+            .map(|record| record.text().parse().expect("a number"))
+            .collect();
+        assert_eq!(values, (partition..2_000).step_by(2).collect::<Vec<_>>(), "once each, in order");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

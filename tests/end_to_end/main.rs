@@ -18,6 +18,7 @@ mod member_process;
 mod offsets;
 mod produce_consume;
 mod restarts;
+mod retention;
 mod routing;
 mod stalls;
 mod starts;
