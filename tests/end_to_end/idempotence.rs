@@ -10,7 +10,7 @@ use crate::common::gateway::{Gateway, Options};
 use crate::common::librdkafka::{config, create_topic, producer, read_all, unkeyed};
 use crate::common::proxy::Proxy;
 use crate::common::raw::{Raw, Writer, batch, string, topic_name};
-use crate::common::within;
+use crate::common::{eventually, within};
 
 fn init_producer_id(raw: &mut Raw) -> Writer {
     let request = InitProducerIdRequest::default()
@@ -111,6 +111,23 @@ async fn an_idempotent_librdkafka_producer_writes_each_record_once_across_a_kill
     // The producer is still the same one: nothing fatal happened to it.
     let record = unkeyed("once", "last").partition(0);
     within("send", producer.send(record, Duration::ZERO)).await.expect("delivered");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_unheard_of_for_too_long_is_forgotten_and_may_go_on_anywhere() {
+    let gateway = Gateway::start(Options::new(2).set("producer-id-expiration", "1s"));
+    create_topic(&gateway, "once", 1).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let writer = init_producer_id(&mut raw);
+    assert_eq!(produce(&mut raw, writer, 0, &["a"]), (0, 0));
+    // What is refused keeps nobody remembered.
+    eventually("forgotten", || match produce(&mut raw, writer, 77, &["b"]) {
+        (45, -1) => false,
+        answer => answer == (0, 1),
+    })
+    .await;
+    assert_eq!(produce(&mut raw, writer, 78, &["c"]), (0, 2));
+    assert_eq!(produce(&mut raw, writer, 77, &["b"]), (0, 1), "known again, and a duplicate");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

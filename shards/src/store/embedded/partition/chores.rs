@@ -145,6 +145,12 @@ impl PartitionLog {
         self.trim_cache(bytes);
     }
 
+    /// Forgets idempotent producers that were idle for too long, which else happens at the next append of one;
+    /// says how many.
+    pub fn expire_producers(&mut self, now_ms: i64) -> usize {
+        self.producers.expire(now_ms)
+    }
+
     /// Removes the oldest segments as long as their newest record is older than `retention_ms`, or as those
     /// behind them have `retention_bytes` or more; -1 means no bound. The last segment goes as well when all
     /// of it has to: appends then begin another (Kafka's rule). A segment without a single timestamp has no

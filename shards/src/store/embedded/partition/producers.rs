@@ -123,15 +123,18 @@ impl Producers {
         }
     }
 
-    fn expire(&mut self, now_ms: i64) {
+    /// Forgets those that were idle for too long; says how many.
+    pub(crate) fn expire(&mut self, now_ms: i64) -> usize {
+        let before = self.by_id.len();
         while let Some((use_, id)) = self.by_use.first_key_value().map(|(u, id)| (*u, *id)) {
             let idle = self.by_id.get(&id).map_or(i64::MAX, |p| now_ms.saturating_sub(p.used_ms));
             if idle <= self.expiration_ms {
-                return;
+                break;
             }
             self.by_use.remove(&use_);
             self.by_id.remove(&id);
         }
+        before - self.by_id.len()
     }
 
     /// Writes all of them, least recently used first.

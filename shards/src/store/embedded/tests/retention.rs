@@ -170,6 +170,8 @@ fn producers_over_the_bound_or_idle_too_long_are_forgotten_and_may_begin_anywher
         end += 1;
         assert_eq!(append(&mut log, 1010, &sent(3, 9)), Err(45), "not idle for too long yet");
         assert_eq!(append(&mut log, 1011, &sent(3, 9)), Ok(end), "forgotten");
+        assert_eq!(log.expire_producers(2011), 0, "only this one was left");
+        assert_eq!((log.expire_producers(2012), log.expire_producers(2012)), (1, 0));
         settle(&mut log);
     });
 }
