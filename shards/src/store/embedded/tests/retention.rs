@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Sent, batch, content, on_both, read, settle, small};
 use crate::store::embedded::files::{Files, MemFiles};
-use crate::store::embedded::partition::{PartitionConfig, PartitionLog, Read};
+use crate::store::embedded::partition::{Lookup, PartitionConfig, PartitionLog, Read};
 
 fn open_with(files: &Arc<dyn Files>, dir: &Path, config: PartitionConfig, epoch: i32, now_ms: i64) -> PartitionLog {
     PartitionLog::open(files.clone(), dir.to_path_buf(), config, epoch, now_ms).unwrap().0
@@ -40,6 +40,11 @@ fn a_log_whose_records_are_all_too_old_is_empty_and_goes_on_at_its_end() {
             assert_eq!(log.durable_log_start_offset(), 20);
             assert!(matches!(log.read(19, 1000, true), Read::OutOfRange));
             assert!(matches!(log.read(20, 1000, true), Read::Empty));
+            let offsets = [-1, -2, -3, 0, 1010].map(|timestamp| match log.lookup(timestamp) {
+                Lookup::Found(found) => found.offset,
+                Lookup::Disk(job) => job.run().unwrap().offset,
+            });
+            assert_eq!(offsets, [20, 20, -1, -1, -1], "no record has the newest time, or a later one");
             assert_eq!(log.apply_retention(i64::MAX, 0, 0), 0, "an empty segment stays");
             if restart {
                 drop(log);
