@@ -129,6 +129,15 @@ impl Writer {
 
 /// One uncompressed batch of `values`, stamped `timestamp` and, each, one millisecond more.
 pub fn batch(writer: Writer, timestamp: i64, values: &[&str]) -> Bytes {
+    batch_with(Compression::None, writer, timestamp, values)
+}
+
+/// One batch of `values`, compressed by gzip.
+pub fn compressed(values: &[&str]) -> Bytes {
+    batch_with(Compression::Gzip, Writer::NOBODY, 1, values)
+}
+
+fn batch_with(compression: Compression, writer: Writer, timestamp: i64, values: &[&str]) -> Bytes {
     let records: Vec<Record> = (0..)
         .zip(values)
         .map(|(n, value)| Record {
@@ -148,7 +157,7 @@ pub fn batch(writer: Writer, timestamp: i64, values: &[&str]) -> Bytes {
             headers: Default::default(),
         })
         .collect();
-    let options = RecordEncodeOptions { version: 2, compression: Compression::None };
+    let options = RecordEncodeOptions { version: 2, compression };
     let mut bytes = BytesMut::new();
     RecordBatchEncoder::encode(&mut bytes, &records, &options).expect("encodable batch");
     bytes.freeze()

@@ -2,7 +2,9 @@
 
 use bytes::BufMut;
 
-use super::schema::{Field, Type, parse};
+#[cfg(test)]
+use super::schema::parse;
+use super::schema::{Field, Type};
 use super::{Shape, shape};
 
 /// How a message is filled.
@@ -17,13 +19,14 @@ pub(super) struct Fill {
 }
 
 /// Writes a request with every field of the version set and two elements in every array.
-pub(super) fn full_request(api_key: i16, version: i16, out: &mut impl BufMut) {
+pub fn full_request(api_key: i16, version: i16, out: &mut impl BufMut) {
     let Shape { flexible_since, fields } = shape(api_key).expect("a shape");
     let flexible = version >= *flexible_since;
     Fill { version, flexible, elements: 2, nulls: false }.fields(fields, out);
 }
 
 /// A request with nulls and empty arrays.
+#[cfg(test)]
 pub(super) fn bare_request(api_key: i16, version: i16, out: &mut impl BufMut) {
     let Shape { flexible_since, fields } = shape(api_key).expect("a shape");
     let flexible = version >= *flexible_since;
@@ -31,6 +34,7 @@ pub(super) fn bare_request(api_key: i16, version: i16, out: &mut impl BufMut) {
 }
 
 /// Writes any message of a shape.
+#[cfg(test)]
 pub(super) fn message(text: &'static str, fill: Fill, out: &mut impl BufMut) {
     fill.fields(&parse(text), out);
 }

@@ -17,11 +17,17 @@ use crate::frame::uvarint;
 use crate::limits::{DECODED_ELEMENT_BYTES, DECODED_TAG_BYTES, DECODED_TAGS_BYTES, DECODED_TEXT_BYTES};
 use schema::{Field, Type, parse};
 
-#[cfg(test)]
 mod fill;
 #[cfg(test)]
 mod responses;
 mod schema;
+
+/// Requests made from their shapes, for tests of those who serve them.
+#[doc(hidden)]
+pub mod testing {
+    pub use super::fill::full_request;
+}
+
 mod shapes;
 #[cfg(test)]
 mod tests;
