@@ -138,7 +138,7 @@ async fn an_idempotent_librdkafka_producer_writes_each_record_once_though_answer
     let ports: Vec<u16> = gateway.nodes().iter().map(|node| node.addr.port()).chain([bootstrap.port()]).collect();
     proxy.serve(bootstrap.ip(), &ports);
     create_topic(&gateway, "once", 2).await;
-    let more = [("enable.idempotence", "false"), ("linger.ms", "1"), ("batch.num.messages", "20")];
+    let more = [("enable.idempotence", "true"), ("linger.ms", "1"), ("batch.num.messages", "20")];
     let servers = format!("{}:{}", proxy.address(), bootstrap.port());
     let producer: FutureProducer = config(&servers, &more).create().expect("producer");
     proxy.lose_one_answer_in(7);
