@@ -280,8 +280,9 @@ fn address(text: &str) -> Result<SocketAddr, Option<String>> {
     }
     // A port that is no number would be looked up as a service.
     let (host, port) = text.rsplit_once(':').ok_or(None)?;
-    if host.is_empty() || units::whole(port).is_none() {
-        return Err(None);
+    let Some(port) = units::whole(port).filter(|_| !host.is_empty()) else { return Err(None) };
+    if port > u64::from(u16::MAX) {
+        return Err(Some("HOST:PORT with a port from 0 to 65535".into()));
     }
     let found: Vec<SocketAddr> = text
         .to_socket_addrs()

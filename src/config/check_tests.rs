@@ -155,6 +155,7 @@ fn listeners_are_several_addresses_and_names_are_looked_up() {
     for bad in ["127.0.0.1", "127.0.0.1:kafka", ":9092", "127.0.0.1:99999", "127.0.0.1:1,", ""] {
         refusal(&[("listen", bad)], &["--listen", "HOST:PORT"]);
     }
+    refusal(&[("listen", "localhost:99999")], &["a port from 0 to 65535"]);
     assert_eq!(config(&[("admin_listen", "127.0.0.1:0")]).admin_listen, "127.0.0.1:0".parse().ok());
     assert_eq!(config(&[("admin_listen", "none")]).admin_listen, None);
 }

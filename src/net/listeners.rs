@@ -63,7 +63,8 @@ pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Boun
                     io::Error::other(format!("shard {shard} of listener {address} would need a port above 65535"))
                 })?
             };
-            own.push(listen(SocketAddr::new(address.ip(), port), false)?);
+            let listening = listen(SocketAddr::new(address.ip(), port), false);
+            own.push(listening.map_err(|error| own_port_refused(shard, address, &error))?);
         }
     }
     let shard_ports = own.iter().map(|l| l.local_addr().port()).collect();
@@ -79,6 +80,12 @@ pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Boun
     Ok(Bound { advertised, bootstrap, shared, own })
 }
 
+/// Tells whose port it is: it follows from the listener's, so it stands in no setting.
+fn own_port_refused(shard: u16, listener: SocketAddr, error: &io::Error) -> io::Error {
+    let text = format!("{error}; shard {shard} of listener {listener} needs it (advertise = gateway needs one port)");
+    io::Error::new(error.kind(), text)
+}
+
 /// A port that a killed process held is free only a moment after its end, when the kernel has taken its
 /// ring down; so a port is called taken when it has been for [`PORT_PATIENCE`].
 fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<BoundListener> {
@@ -91,6 +98,31 @@ fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<BoundListener> {
                 std::thread::sleep(PORT_RETRY);
             }
             Err(error) => return Err(io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_of_a_shard_is_refused_with_the_shard_and_the_listener_it_follows() {
+        let holder = std::net::TcpListener::bind("127.0.0.7:0").unwrap();
+        let taken = holder.local_addr().unwrap();
+        let listener = SocketAddr::new(taken.ip(), taken.port() - 1);
+        let presentation = Presentation {
+            mode: Advertise::Shards,
+            gateway_id: 1,
+            shards: 1,
+            advertised_host: None,
+            advertised_port: None,
+        };
+        let error = bind(listener, &presentation).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        let text = error.to_string();
+        for part in [&taken.to_string(), &format!("shard 0 of listener {listener}")] {
+            assert!(text.contains(part.as_str()), "{part} in {text}");
         }
     }
 }
