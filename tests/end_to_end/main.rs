@@ -19,6 +19,7 @@ mod limits;
 mod member_process;
 mod offsets;
 mod produce_consume;
+mod read_ahead;
 mod restarts;
 mod retention;
 mod routing;
