@@ -36,4 +36,6 @@ pub const TIMERS_SLICE: usize = 256;
 /// decompression.
 pub const WALK_SLICE: usize = 128 << 10;
 
-const _: () = assert!(LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0);
+const _: () = assert!(
+    LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0
+);
