@@ -97,7 +97,7 @@ pub struct Front {
     pub next_connection: Cell<u64>,
     /// Connections that this shard has now.
     pub open_here: Cell<usize>,
-    /// Connections that were turned away, by the limit that they met.
+    /// Connections that were turned away or closed, by the limit that they met.
     pub refused: RefCell<HashMap<&'static str, u64>>,
     /// Tasks that wait for the last connection to end.
     pub all_closed: Waiters,
@@ -163,8 +163,13 @@ fn welcome(
     let front = front.clone();
     ringgate_runtime::spawn(async move {
         let end = connection::serve(connection, stream, front.shared.clone()).await;
-        if let End::Refused(reason) = &end {
-            tracing::info!(%peer, reason, "connection closed");
+        match &end {
+            End::Refused(reason) => tracing::info!(%peer, reason, "connection closed"),
+            End::Limit(limit, reason) => {
+                *front.refused.borrow_mut().entry(limit).or_insert(0) += 1;
+                tracing::info!(%peer, limit, reason, "connection closed");
+            }
+            End::Closed | End::Stopping => {}
         }
         drop(counted);
         front.open_here.set(front.open_here.get() - 1);

@@ -19,7 +19,7 @@ use ringgate_runtime::{Budget, BufferPool, TcpStream};
 use ringgate_shards::ShardHandle;
 use ringgate_shards::timers::Sleep;
 use ringgate_shards::waiters::Waiter;
-use ringgate_wire::frame::{FrameReader, RequestHeader};
+use ringgate_wire::frame::{FrameError, FrameReader, RequestHeader};
 
 use super::advertise::Advertised;
 use super::budget::InFlightBytes;
@@ -102,6 +102,8 @@ pub enum End {
     Stopping,
     /// The client broke a rule, or the gateway cannot go on; for the log.
     Refused(String),
+    /// The client met the limit of this name; for the log and the metric.
+    Limit(&'static str, String),
 }
 
 /// What all connections of a shard share.
@@ -223,8 +225,8 @@ impl Driver<'_> {
                 }
                 Woken::Finished(id, outcome) => self.finish(id, outcome),
                 Woken::Watchdog => {
-                    if let Some(reason) = self.overdue() {
-                        return End::Refused(reason);
+                    if let Some(end) = self.overdue() {
+                        return end;
                     }
                     watchdog = Sleep::new(&shard, self.watchdog_period());
                 }
@@ -315,6 +317,9 @@ impl Driver<'_> {
                         self.frame_began.get_or_insert_with(Instant::now);
                     }
                     return Ok(false);
+                }
+                Err(error @ FrameError::TooLarge { .. }) => {
+                    return Err(End::Limit("max_frame_size", error.to_string()));
                 }
                 Err(error) => return Err(End::Refused(error.to_string())),
             }
@@ -421,7 +426,7 @@ impl Driver<'_> {
             }
         };
         sent.map_err(|error| match error.kind() {
-            std::io::ErrorKind::TimedOut => End::Refused("the client does not read its responses".into()),
+            std::io::ErrorKind::TimedOut => End::Limit("send_timeout", "the client does not read its responses".into()),
             _ => End::Closed,
         })
     }
@@ -432,14 +437,15 @@ impl Driver<'_> {
 
     /// What the client has been waited for too long, if anything. Looked at every
     /// [`Driver::watchdog_period`], so a deadline is met within one period.
-    fn overdue(&self) -> Option<String> {
+    fn overdue(&self) -> Option<End> {
         let limits = &self.shared.limits;
         if self.frame_began.is_some_and(|began| began.elapsed() >= limits.frame_timeout) {
-            return Some(format!("a frame was not complete after {:?} (frame_timeout)", limits.frame_timeout));
+            let reason = format!("a frame was not complete after {:?}", limits.frame_timeout);
+            return Some(End::Limit("frame_timeout", reason));
         }
         let busy = !self.running.is_empty() || !self.waiting.is_empty();
         if !busy && self.frame_began.is_none() && self.last_request.elapsed() >= limits.idle_timeout {
-            return Some(format!("no request for {:?} (idle_timeout)", limits.idle_timeout));
+            return Some(End::Limit("idle_timeout", format!("no request for {:?}", limits.idle_timeout)));
         }
         None
     }
