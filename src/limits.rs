@@ -9,6 +9,10 @@ pub const SHARDS_MAX: usize = 1000;
 /// Open files kept apart from client connections: partitions' files, rings, epoll, logs, the admin port.
 pub const DESCRIPTORS_RESERVED: u64 = 512;
 
+/// Partitions of the whole gateway where nobody says how many and the open files carry them: recovery at
+/// start stays in seconds.
+pub const PARTITIONS_DEFAULT: u64 = 10_000;
+
 /// The fewest open files that the gateway starts with: as many again for clients.
 pub const OPEN_FILES_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
 

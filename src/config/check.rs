@@ -11,7 +11,7 @@ use super::error::{ConfigError, Source, refused};
 use super::sources::Given;
 use super::table::{Kind, Setting, find};
 use super::{Config, Fsync, Host, LogFormat, units};
-use crate::limits::{DESCRIPTORS_RESERVED, SHARDS_MAX};
+use crate::limits::{DESCRIPTORS_RESERVED, PARTITIONS_DEFAULT, SHARDS_MAX};
 use crate::net::advertise::Advertise;
 
 /// Reads every value and holds them against each other and the host. What `auto` came to, and the store
@@ -45,6 +45,9 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
     let cpu_count = cpus.as_ref().map_or(allowed, |cpus| cpus.len().min(SHARDS_MAX));
     let shards = values.count_or("shards", cpu_count as u64);
     let connections = host.open_files.saturating_sub(DESCRIPTORS_RESERVED);
+    // A partition holds a file open for as long as the topic lives, over restarts too: were all descriptors
+    // given to partitions, the gateway could neither accept nor start again.
+    let partitions = PARTITIONS_DEFAULT.min(connections / 2);
     let (advertised_host, advertised_port) = values.advertised_host("advertised_host");
     Config {
         listen: values.addresses("listen"),
@@ -67,7 +70,7 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         auto_create_topics: values.choice("auto_create_topics") == "true",
         num_partitions: values.count("num_partitions") as i32,
         max_partitions_per_topic: values.count("max_partitions_per_topic") as i32,
-        max_partitions: values.count("max_partitions") as usize,
+        max_partitions: values.count_or("max_partitions", partitions) as usize,
         accept_any_replication_factor: values.choice("replication_factor_policy") == "accept",
         message_max_bytes: values.size("message_max_bytes") as usize,
         log_retention: values.time("log_retention"),
@@ -442,20 +445,24 @@ fn check_bounds(config: &Config, given: &Given, host: &Host, problems: &mut Vec<
     needs(c.max_member_blob_bytes <= c.max_frame_size, "max_member_blob_bytes", "at most", "max_frame_size");
     needs(c.max_member_blob_bytes <= c.max_group_memory, "max_member_blob_bytes", "at most", "max_group_memory");
     needs(c.num_partitions <= c.max_partitions_per_topic, "num_partitions", "at most", "max_partitions_per_topic");
+    let said = |name: &str| given.get(name).is_some_and(|(_, source)| *source != Source::Default);
     needs(
-        c.max_partitions_per_topic as usize <= c.max_partitions,
+        c.max_partitions_per_topic as usize <= c.max_partitions
+            || !said("max_partitions_per_topic") && !said("max_partitions"),
         "max_partitions_per_topic",
         "at most",
         "max_partitions",
     );
     let most = host.open_files.saturating_sub(DESCRIPTORS_RESERVED);
-    if c.max_connections as u64 > most {
-        problems.push(format!(
-            "{} is more than the limit of open files carries; allowed: at most {most}, which is {} open files less \
-             {DESCRIPTORS_RESERVED} for files and threads (raise `ulimit -n`, systemd: LimitNOFILE)",
-            named(given, "max_connections"),
-            host.open_files
-        ));
+    for (name, count) in [("max_connections", c.max_connections), ("max_partitions", c.max_partitions)] {
+        if count as u64 > most {
+            problems.push(format!(
+                "{} is more than the limit of open files carries; allowed: at most {most}, which is {} open files \
+                 less {DESCRIPTORS_RESERVED} for files and threads (raise `ulimit -n`, systemd: LimitNOFILE)",
+                named(given, name),
+                host.open_files
+            ));
+        }
     }
 }
 

@@ -224,10 +224,25 @@ fn bounds_that_do_not_go_together_are_refused_by_both_names() {
         (&[("num_partitions", "1001")], ["num_partitions", "max_partitions_per_topic"]),
         (&[("max_partitions_per_topic", "10001")], ["max_partitions_per_topic", "max_partitions"]),
         (&[("max_connections", "19489")], ["max_connections", "19488"]),
+        (&[("max_partitions", "19489")], ["max_partitions", "19488"]),
+        (&[("max_partitions", "999")], ["max_partitions_per_topic", "max_partitions"]),
     ];
     for (flags, names) in cases {
         refusal(flags, names);
     }
+}
+
+#[test]
+fn partitions_never_take_every_open_file_unless_asked_to() {
+    let most = |open_files, flags: &[(&'static str, &str)]| {
+        let flags: Flags = flags.iter().map(|&(name, value)| (name, value.to_owned())).collect();
+        let mut given = gather(&flags, &[], None).unwrap().given;
+        check(&mut given, &Host { open_files, ..host() }).unwrap().0.max_partitions
+    };
+    assert_eq!(most(20_000, &[]), 9744);
+    assert_eq!(most(1_048_576, &[]), 10_000);
+    assert_eq!(most(1024, &[]), 256, "fewer than max_partitions_per_topic, which nobody asked for");
+    assert_eq!(most(20_000, &[("max_partitions", "19488")]), 19_488);
 }
 
 #[test]
