@@ -89,6 +89,9 @@ pub struct ConnectionLimits {
     pub frame_timeout: Duration,
     /// A send must make do within this.
     pub send_timeout: Duration,
+    /// The same while the gateway stops: short enough that a client which does not read leaves time for
+    /// what a stop has to put on disk.
+    pub send_timeout_at_stop: Duration,
 }
 
 type Running = Pin<Box<dyn Future<Output = (RequestId, Outcome)>>>;
@@ -120,6 +123,17 @@ pub struct Shared {
     pub requests: RefCell<std::collections::BTreeMap<i16, u64>>,
 }
 
+/// What is known of the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    /// It may send more.
+    Open,
+    /// It has closed behind bytes that are still to be read.
+    Closing,
+    /// Everything that it sent has been read.
+    Closed,
+}
+
 struct Driver<'a> {
     connection: &'a Rc<Connection>,
     stream: &'a TcpStream,
@@ -130,6 +144,11 @@ struct Driver<'a> {
     waiting: Vec<(RequestId, RequestContext, Bytes)>,
     running: FuturesUnordered<Running>,
     held: Vec<(RequestId, usize, Rc<Cell<bool>>)>,
+    /// Those of them that wait for something that may take long.
+    parked: Vec<RequestId>,
+    peer: Peer,
+    /// No complete frame is left in `frames`.
+    all_read: bool,
     last_request: Instant,
     frame_began: Option<Instant>,
     /// Why the connection closes at some request's turn.
@@ -149,6 +168,9 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
         waiting: Vec::new(),
         running: FuturesUnordered::new(),
         held: Vec::new(),
+        parked: Vec::new(),
+        peer: Peer::Open,
+        all_read: true,
         last_request: Instant::now(),
         frame_began: None,
         closing: None,
@@ -206,6 +228,9 @@ impl Driver<'_> {
             if shard.is_stopping() && self.running.is_empty() {
                 return End::Stopping;
             }
+            if self.is_over(more) {
+                return End::Closed;
+            }
             budget.turn().await;
             if more {
                 continue;
@@ -216,7 +241,8 @@ impl Driver<'_> {
             }
             match woken {
                 Woken::Read(Ok(Some(bytes))) => self.frames.push(bytes),
-                Woken::Read(Ok(None)) | Woken::Gone => return End::Closed,
+                Woken::Read(Ok(None)) => self.peer = Peer::Closed,
+                Woken::Gone => self.peer = Peer::Closing,
                 Woken::Read(Err(error)) => {
                     return match error.kind() {
                         std::io::ErrorKind::ConnectionReset => End::Closed,
@@ -236,11 +262,23 @@ impl Driver<'_> {
         }
     }
 
+    /// Whether the peer has gone and nothing is left to start for it. What it sent before it went is carried
+    /// out, so that a Produce with acks=0 is not lost with its sender; but nothing is waited for that may
+    /// take long, and what waits is withdrawn.
+    fn is_over(&self, more: bool) -> bool {
+        match self.peer {
+            Peer::Open => false,
+            Peer::Closing => !self.parked.is_empty(),
+            Peer::Closed => !self.parked.is_empty() || !more && self.all_read && self.waiting.is_empty(),
+        }
+    }
+
     /// Reads and starts what may be, and gathers what is ready to go out. `true` when complete frames
     /// are left that may be read now.
     fn advance(&mut self, out: &mut Vec<Bytes>, budget: &mut Budget) -> Result<bool, End> {
         loop {
             let more = self.read_frames()?;
+            self.all_read = !more;
             self.start_what_may()?;
             while let Some(id) = self.pipeline.poll_heartbeat_seen() {
                 if let Some((_, context, body)) = self.waiting.iter().find(|(waiting, ..)| *waiting == id) {
@@ -263,12 +301,15 @@ impl Driver<'_> {
     async fn wait(&mut self, watchdog: &mut Sleep) -> (Woken, bool) {
         let shard = &self.connection.shard;
         let stopping_already = shard.is_stopping();
-        let reading =
-            !stopping_already && self.pipeline.may_read() && !shard.is_backlogged() && self.shared.in_flight.has_room();
+        let reading = self.peer != Peer::Closed
+            && !stopping_already
+            && self.pipeline.may_read()
+            && !shard.is_backlogged()
+            && self.shared.in_flight.has_room();
         let mut read = pin!(self.stream.recv(&self.shared.pool));
         let mut gone = pin!(self.stream.closed_by_peer());
         let has_room = || !shard.is_backlogged() && self.shared.in_flight.has_room();
-        let running = &mut self.running;
+        let (running, peer) = (&mut self.running, self.peer);
         let paused_by_pipeline = !self.pipeline.may_read();
         let mut slept = false;
         let woken = std::future::poll_fn(|cx: &mut Context<'_>| {
@@ -280,10 +321,10 @@ impl Driver<'_> {
                     return Poll::Ready(Woken::Read(read));
                 }
             } else {
-                if gone.as_mut().poll(cx).is_ready() {
+                if peer == Peer::Open && gone.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Woken::Gone);
                 }
-                if !stopping_already && !paused_by_pipeline && has_room() {
+                if peer != Peer::Closed && !stopping_already && !paused_by_pipeline && has_room() {
                     return Poll::Ready(Woken::Room);
                 }
             }
@@ -366,6 +407,7 @@ impl Driver<'_> {
                     if parks {
                         self.pipeline.handle_waiting(id);
                         self.release(id);
+                        self.parked.push(id);
                     }
                     self.running.push(running);
                 }
@@ -381,6 +423,7 @@ impl Driver<'_> {
                 let (id, size, _) = self.held.swap_remove(at);
                 self.shared.in_flight.remove(size);
                 self.pipeline.handle_waiting(id);
+                self.parked.push(id);
             } else {
                 at += 1;
             }
@@ -389,6 +432,7 @@ impl Driver<'_> {
 
     fn finish(&mut self, id: RequestId, outcome: Outcome) {
         self.release(id);
+        self.parked.retain(|parked| *parked != id);
         match outcome {
             Outcome::Respond(segments) => self.pipeline.handle_answered(id, Some(segments)),
             Outcome::Silent => self.pipeline.handle_answered(id, None),
@@ -415,12 +459,26 @@ impl Driver<'_> {
         let sent = match first {
             Poll::Ready(sent) => sent,
             Poll::Pending => {
-                let mut deadline = Sleep::new(&self.connection.shard, self.shared.limits.send_timeout);
+                let shard = &self.connection.shard;
+                let limits = &self.shared.limits;
+                let mut deadline = Sleep::new(shard, limits.send_timeout);
+                let mut deadline_at_stop = None;
+                let [stop, ..] = &self.wakers;
                 std::future::poll_fn(|cx| {
                     if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
                         return Poll::Ready(sent);
                     }
-                    Pin::new(&mut deadline).poll(cx).map(|()| Err(std::io::ErrorKind::TimedOut.into()))
+                    let late = || Err(std::io::ErrorKind::TimedOut.into());
+                    if shard.is_stopping() {
+                        let sleep =
+                            deadline_at_stop.get_or_insert_with(|| Sleep::new(shard, limits.send_timeout_at_stop));
+                        if Pin::new(sleep).poll(cx).is_ready() {
+                            return Poll::Ready(late());
+                        }
+                    } else {
+                        stop.register(cx);
+                    }
+                    Pin::new(&mut deadline).poll(cx).map(|()| late())
                 })
                 .await
             }

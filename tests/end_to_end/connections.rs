@@ -113,6 +113,27 @@ async fn an_acks_0_error_closes_the_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_that_were_sent_with_acks_0_are_written_though_the_sender_hangs_up() {
+    let gateway = Gateway::start(Options::new(3));
+    create_topic(&gateway, "orders", 3).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let burst: Vec<u8> =
+        (0..300).flat_map(|n| frame(n, 9, &produce_request("orders", n % 3, 0, &n.to_string()))).collect();
+    raw.send_bytes(&burst);
+    drop(raw);
+    let from = [0, 1, 2].map(|partition| (partition, rdkafka::Offset::Beginning));
+    let seen = tokio::task::block_in_place(|| librdkafka::read_from(&gateway, "orders", &from, 300));
+    for partition in 0..3 {
+        let values: Vec<i32> = seen
+            .iter()
+            .filter(|record| record.partition == partition)
+            .map(|record| record.text().parse().expect("a number"))
+            .collect();
+        assert_eq!(values, (partition..300).step_by(3).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unknown_api_versions_version_is_answered_35_and_the_connection_stays() {
     let gateway = Gateway::start(Options::new(2));
     let mut raw = Raw::connect(gateway.bootstrap());
