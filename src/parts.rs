@@ -83,6 +83,7 @@ impl Config {
             idle_timeout: self.idle_timeout,
             frame_timeout: self.frame_timeout,
             send_timeout: self.send_timeout,
+            send_timeout_at_stop: self.send_timeout.min(self.shutdown_timeout / 2),
         }
     }
 
