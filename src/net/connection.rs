@@ -64,9 +64,16 @@ pub struct Connection {
     pub fetch_sessions: Rc<RefCell<FetchSessions>>,
     /// The coordinators that this connection has parked something with, as a set of shards.
     pub parked_at: RefCell<Vec<ShardId>>,
+    /// Fetches without a session so far.
+    pub fetch_turns: Cell<usize>,
 }
 
 impl Connection {
+    /// Counts a Fetch without a session.
+    pub fn next_fetch_turn(&self) -> usize {
+        self.fetch_turns.replace(self.fetch_turns.get().wrapping_add(1))
+    }
+
     /// Remembers that the connection may have something parked with this owner.
     pub fn parks_at(&self, owner: ShardId) {
         let mut parked_at = self.parked_at.borrow_mut();
@@ -200,6 +207,7 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
 enum Woken {
     Read(std::io::Result<Option<bytes::BytesMut>>),
     Finished(RequestId, Outcome),
+    Parked,
     Room,
     Gone,
     Watchdog,
@@ -257,7 +265,7 @@ impl Driver<'_> {
                     watchdog = Sleep::new(&shard, self.watchdog_period());
                 }
                 // The loop looks for itself.
-                Woken::Room | Woken::Stopping => {}
+                Woken::Parked | Woken::Room | Woken::Stopping => {}
             }
         }
     }
@@ -309,12 +317,16 @@ impl Driver<'_> {
         let mut read = pin!(self.stream.recv(&self.shared.pool));
         let mut gone = pin!(self.stream.closed_by_peer());
         let has_room = || !shard.is_backlogged() && self.shared.in_flight.has_room();
-        let (running, peer) = (&mut self.running, self.peer);
-        let paused_by_pipeline = !self.pipeline.may_read();
+        let (running, held, peer) = (&mut self.running, &self.held, self.peer);
+        let wants_room = !stopping_already && self.pipeline.may_read() && !(peer == Peer::Closed && self.all_read);
         let mut slept = false;
         let woken = std::future::poll_fn(|cx: &mut Context<'_>| {
             if let Poll::Ready(Some((id, outcome))) = running.poll_next_unpin(cx) {
                 return Poll::Ready(Woken::Finished(id, outcome));
+            }
+            // A Fetch began to wait: what was read behind it may start now.
+            if held.iter().any(|(.., parked)| parked.get()) {
+                return Poll::Ready(Woken::Parked);
             }
             if reading {
                 if let Poll::Ready(read) = read.as_mut().poll(cx) {
@@ -324,7 +336,7 @@ impl Driver<'_> {
                 if peer == Peer::Open && gone.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Woken::Gone);
                 }
-                if peer != Peer::Closed && !stopping_already && !paused_by_pipeline && has_room() {
+                if wants_room && has_room() {
                     return Poll::Ready(Woken::Room);
                 }
             }

@@ -5,14 +5,21 @@ use std::time::Duration;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
 use kafka_protocol::messages::fetch_response::{FetchResponse, PartitionData};
 use kafka_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
+use kafka_protocol::messages::offset_commit_request::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use kafka_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
+};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
-use kafka_protocol::messages::{BrokerId, TopicName};
+use kafka_protocol::messages::{BrokerId, GroupId, TopicName};
 use kafka_protocol::records::RecordBatchDecoder;
 use uuid::Uuid;
 
+use crate::common::eventually;
 use crate::common::gateway::{Advertise, Gateway, Options};
 use crate::common::librdkafka::create_topic;
-use crate::common::raw::{Raw, Writer, batch, topic_name};
+use crate::common::raw::{Raw, Writer, batch, frame, string, topic_name};
 
 /// Long enough to see that something waits. A slow machine only makes it more silent.
 const A_MOMENT: Duration = Duration::from_millis(300);
@@ -44,12 +51,15 @@ fn fetch_request(from: &[(i32, i64)], max_wait_ms: i32) -> FetchRequest {
         .with_topics(vec![topic])
 }
 
-fn produce(raw: &mut Raw, partition: i32, values: &[&str]) {
+fn produce_request(partition: i32, values: &[&str]) -> ProduceRequest {
     let records = batch(Writer::NOBODY, 1_000, values);
     let data = PartitionProduceData::default().with_index(partition).with_records(Some(records));
     let topic = TopicProduceData::default().with_name(topic_name("orders")).with_partition_data(vec![data]);
-    let request = ProduceRequest::default().with_acks(-1).with_timeout_ms(30_000).with_topic_data(vec![topic]);
-    let response = raw.call(9, &request);
+    ProduceRequest::default().with_acks(-1).with_timeout_ms(30_000).with_topic_data(vec![topic])
+}
+
+fn produce(raw: &mut Raw, partition: i32, values: &[&str]) {
+    let response = raw.call(9, &produce_request(partition, values));
     assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
 }
 
@@ -94,6 +104,64 @@ async fn a_fetch_over_all_shards_waits_for_the_first_record_on_any_of_them() {
         let response = reader.call(12, &fetch_request(&[(0, 0), (1, 1), (2, 0)], FOR_EVER_MS));
         assert_eq!(records(&response).len(), 6, "whole batches are sent, also those that begin earlier");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_produce_sent_right_behind_a_fetch_that_waits_for_its_record_is_carried_out() {
+    let gateway = Gateway::start(Options::new(3));
+    create_topic(&gateway, "orders", 3).await;
+    for (nth, node) in gateway.nodes().iter().enumerate() {
+        let (mut raw, end) = (Raw::connect(node.addr), nth as i64);
+        for partition in 0..3 {
+            // In one piece, so that both are read before the Fetch has found that it must wait.
+            let fetch = frame(1, 12, &fetch_request(&[(partition, end)], FOR_EVER_MS));
+            let produce = frame(2, 9, &produce_request(partition, &["its record"]));
+            raw.send_bytes(&[fetch, produce].concat());
+            let fetched = raw.receive::<FetchRequest>(12, 1);
+            assert_eq!(records(&fetched), [(partition, end, "its record".to_owned())]);
+            let produced = raw.receive::<ProduceRequest>(9, 2);
+            assert_eq!(produced.responses[0].partition_responses[0].base_offset, end);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_sent_right_behind_a_fetch_that_waits_is_not_held_up_by_it() {
+    // Nothing but the Fetch itself may make the gateway look at this connection again.
+    let gateway = Gateway::start(Options::new(3).set("frame-timeout", "10min"));
+    create_topic(&gateway, "orders", 3).await;
+    let mut witness = Raw::connect(gateway.bootstrap());
+    let mut waiting = Vec::new();
+    for (n, node) in gateway.nodes().iter().enumerate() {
+        for partition in 0..3 {
+            let group = format!("group-{n}-{partition}");
+            let mut raw = Raw::connect(node.addr);
+            // In one piece, so that both are read before the Fetch has found that it must wait.
+            let fetch = frame(1, 12, &fetch_request(&[(partition, 0)], FOR_EVER_MS));
+            let commit = frame(2, 8, &commit_request(&group, partition, 7));
+            raw.send_bytes(&[fetch, commit].concat());
+            waiting.push(raw);
+            eventually("the commit", || committed(&mut witness, &group, partition) == 7).await;
+        }
+    }
+}
+
+fn commit_request(group: &str, partition: i32, offset: i64) -> OffsetCommitRequest {
+    let partition =
+        OffsetCommitRequestPartition::default().with_partition_index(partition).with_committed_offset(offset);
+    let topic = OffsetCommitRequestTopic::default().with_name(topic_name("orders")).with_partitions(vec![partition]);
+    OffsetCommitRequest::default()
+        .with_group_id(GroupId(string(group)))
+        .with_generation_id_or_member_epoch(-1)
+        .with_topics(vec![topic])
+}
+
+fn committed(raw: &mut Raw, group: &str, partition: i32) -> i64 {
+    let topic =
+        OffsetFetchRequestTopics::default().with_name(topic_name("orders")).with_partition_indexes(vec![partition]);
+    let group = OffsetFetchRequestGroup::default().with_group_id(GroupId(string(group))).with_topics(Some(vec![topic]));
+    let response = raw.call(8, &OffsetFetchRequest::default().with_groups(vec![group]));
+    response.groups[0].topics[0].partitions[0].committed_offset
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
