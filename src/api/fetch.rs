@@ -69,13 +69,22 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
         Err(error) => return encode(ctx, error, 0, Vec::new()),
     };
 
-    let asking: Vec<Asking> = wanted.into_iter().map(|(key, wanted)| plan(ctx, key, wanted)).collect();
+    let mut asking: Vec<Asking> = wanted.into_iter().map(|(key, wanted)| plan(ctx, key, wanted)).collect();
     let max_bytes = usize::try_from(request.max_bytes).unwrap_or(0).min(ctx.connection.settings.max_fetch_bytes);
     let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0).min(max_bytes.max(1));
     let max_wait_ms = request.max_wait_ms.min(ctx.connection.settings.max_fetch_wait_ms);
     let max_wait = Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0));
 
-    let fetched = read(ctx, &asking, min_bytes, max_bytes, max_wait).await;
+    // A session moves who got records to its back; without one the start of each Fetch moves on, so that
+    // under a small budget every owner gets its turn.
+    let start = match mode {
+        Mode::Sessionless if !asking.is_empty() => ctx.connection.next_fetch_turn() % asking.len(),
+        _ => 0,
+    };
+    asking.rotate_left(start);
+    let mut fetched = read(ctx, &asking, min_bytes, max_bytes, max_wait).await;
+    asking.rotate_right(start);
+    fetched.rotate_right(start);
 
     let mut answered = Vec::with_capacity(asking.len());
     for (asking, fetched) in asking.into_iter().zip(fetched) {
@@ -327,5 +336,43 @@ fn encode(ctx: &RequestContext, error: ErrorCode, session_id: i32, answered: Vec
     match fetch::encode(ctx.api_version, ctx.correlation_id, response, topics) {
         Some(segments) => Outcome::Respond(segments),
         None => Outcome::Close("a Fetch response of more than 2 GiB".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn read(batches: &[usize]) -> Fetched {
+        let records = batches.iter().map(|size| Bytes::from(vec![0; *size])).collect();
+        Fetched { records, ..Fetched::failed(ErrorCode::NONE) }
+    }
+
+    fn sizes(joined: &[Fetched]) -> Vec<Vec<usize>> {
+        joined.iter().map(|f| f.records.iter().map(Bytes::len).collect()).collect()
+    }
+
+    #[test]
+    fn whole_batches_over_the_budget_are_dropped_in_order() {
+        let mut joined = [read(&[40, 40]), read(&[30, 10]), read(&[10])];
+        keep_to_budget(&mut joined, 100);
+        assert_eq!(sizes(&joined), [vec![40, 40], vec![], vec![10]]);
+    }
+
+    #[test]
+    fn the_first_batch_of_all_comes_though_it_is_larger_than_the_budget() {
+        let mut joined = [read(&[]), read(&[500, 1]), read(&[1])];
+        keep_to_budget(&mut joined, 100);
+        assert_eq!(sizes(&joined), [vec![], vec![500], vec![]]);
+    }
+
+    #[test]
+    fn while_no_owner_has_reached_its_share_there_is_too_little_in_all() {
+        let by_owner = [(ShardId(0), vec![0, 2]), (ShardId(1), vec![1])];
+        let fetched = [read(&[10]), read(&[5]), read(&[7])];
+        let shares = shares(&fetched, &by_owner, 100);
+        assert_eq!(shares, [17 + 39, 5 + 39]);
+        assert!(shares.iter().map(|share| share - 1).sum::<usize>() < 100);
     }
 }

@@ -158,6 +158,7 @@ fn welcome(
         settings: front.settings.clone(),
         fetch_sessions: front.fetch_sessions.clone(),
         parked_at: RefCell::default(),
+        fetch_turns: Cell::new(0),
     });
     front.open_here.set(front.open_here.get() + 1);
     let front = front.clone();

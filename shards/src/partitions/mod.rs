@@ -58,6 +58,8 @@ pub(crate) struct Partition {
     walking: Cell<bool>,
     acks: RefCell<VecDeque<produce::AwaitingAck>>,
     deleted: Cell<bool>,
+    /// The log has been closed by a failed write, and that was said.
+    said_closed: Cell<bool>,
     watched_by: RefCell<Vec<(ShardId, WatchId)>>,
 }
 
@@ -155,6 +157,7 @@ impl Partitions {
             walking: Cell::new(false),
             acks: RefCell::default(),
             deleted: Cell::new(false),
+            said_closed: Cell::new(false),
             watched_by: RefCell::default(),
         });
         if let Some(log) = &partition.log {
@@ -232,6 +235,16 @@ impl Partitions {
 impl Partition {
     /// After a job: answers those whose append has come far enough and wakes those who wait for records.
     fn settle(&self, shard: &Rc<Shard>) {
+        if let Some(log) = &self.log
+            && log.with(|log| log.is_closed())
+            && !self.said_closed.replace(true)
+        {
+            tracing::error!(
+                topic = %self.topic.name,
+                partition = self.at.partition,
+                "a write or sync failed (disk full?): the partition takes nothing more until a restart"
+            );
+        }
         self.settle_acks(shard);
         self.settle_watches(shard);
     }
