@@ -37,6 +37,9 @@ pub const ADMIN_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Log lines that wait for stderr; beyond it lines are dropped, since a shard never waits for a terminal.
 pub const LOG_LINES_QUEUED: usize = 65_536;
 
+/// How long a stop gives a client to read its last answers and close: a round trip and a client's reaction.
+pub const FAREWELL: Duration = Duration::from_millis(500);
+
 /// How long a start waits for a port that is taken: a killed gateway's ports are free when the kernel has
 /// taken its io_uring down, some tens of milliseconds after the process.
 pub const PORT_PATIENCE: Duration = Duration::from_secs(2);

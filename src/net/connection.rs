@@ -25,6 +25,7 @@ use super::advertise::Advertised;
 use super::budget::InFlightBytes;
 use crate::api::fetch_sessions::FetchSessions;
 use crate::api::{ApiSettings, Outcome, RequestContext, dispatch, heartbeat_seen};
+use crate::limits::FAREWELL;
 
 /// Who is on the other side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,7 +201,27 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
     .await;
     let parked_at = connection.parked_at.take();
     connection.shard.connection_closed(connection.id, parked_at.into_iter());
+    if matches!(end, End::Stopping) {
+        farewell(&connection.shard, &stream, &shared.pool).await;
+    }
     end
+}
+
+/// Ends a connection so that the answers that were sent arrive: to close over requests that were not read
+/// would reset it and take them away. The client is given a moment to read them and close.
+async fn farewell(shard: &ShardHandle, stream: &TcpStream, pool: &BufferPool) {
+    if stream.shutdown(std::net::Shutdown::Write).is_err() {
+        return;
+    }
+    let mut drained = pin!(async { while let Ok(Some(_)) = stream.recv(pool).await {} });
+    let mut moment = Sleep::new(shard, FAREWELL);
+    std::future::poll_fn(|cx| {
+        if drained.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        Pin::new(&mut moment).poll(cx)
+    })
+    .await;
 }
 
 /// What woke the loop.
