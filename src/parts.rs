@@ -72,6 +72,8 @@ impl Config {
             max_decoded_bytes: self.max_decoded_bytes,
             max_fetch_wait_ms: milliseconds(self.max_fetch_wait),
             max_fetch_bytes: self.max_fetch_bytes,
+            // What comes in and what goes out have the same bound.
+            max_unsent_bytes: self.max_in_flight_bytes,
         }
     }
 

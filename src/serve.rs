@@ -53,6 +53,7 @@ struct Common {
 /// process.
 pub fn run(config: Config) -> io::Result<()> {
     let config = Arc::new(config);
+    ringgate_runtime::give_memory_back();
     ringgate_runtime::check_host()?;
     let Opened { engine, stores, report } =
         Engine::open(Arc::new(DiskFiles), &config.data, config.engine()).map_err(io::Error::other)?;
@@ -168,6 +169,7 @@ async fn serve_shard(parts: ShardParts, common: Common) {
             panics: Cell::new(0),
             requests: RefCell::default(),
         }),
+        unsent: Rc::default(),
         counts: common.counts,
         next_connection: Cell::new(0),
         open_here: Cell::new(0),

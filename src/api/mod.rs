@@ -207,4 +207,6 @@ pub struct ApiSettings {
     pub max_fetch_wait_ms: i32,
     /// Record bytes in one Fetch response, whatever it asks.
     pub max_fetch_bytes: usize,
+    /// Bytes of unsent answers of a shard above which a Fetch gets one batch only.
+    pub max_unsent_bytes: usize,
 }

@@ -81,6 +81,7 @@ impl World {
                 max_decoded_bytes: 1 << 26,
                 max_fetch_wait_ms: 60_000,
                 max_fetch_bytes: 1 << 26,
+                max_unsent_bytes: 1 << 28,
             },
             authorizer: Rules::default(),
         }

@@ -91,6 +91,8 @@ pub struct Front {
     pub fetch_sessions: Rc<RefCell<FetchSessions>>,
     /// Buffers and bounds.
     pub shared: Rc<Shared>,
+    /// Bytes of answers that have not gone out.
+    pub unsent: Rc<Cell<usize>>,
     /// All connections of the gateway.
     pub counts: Arc<ConnectionCount>,
     /// The number of the shard's next connection.
@@ -158,6 +160,7 @@ fn welcome(
         settings: front.settings.clone(),
         fetch_sessions: front.fetch_sessions.clone(),
         parked_at: RefCell::default(),
+        unsent: front.unsent.clone(),
         fetch_turns: Cell::new(0),
     });
     front.open_here.set(front.open_here.get() + 1);

@@ -65,6 +65,8 @@ pub struct Connection {
     pub fetch_sessions: Rc<RefCell<FetchSessions>>,
     /// The coordinators that this connection has parked something with, as a set of shards.
     pub parked_at: RefCell<Vec<ShardId>>,
+    /// Bytes of answers of all the shard's connections that have not gone out.
+    pub unsent: Rc<Cell<usize>>,
     /// Fetches without a session so far.
     pub fetch_turns: Cell<usize>,
 }
@@ -152,6 +154,8 @@ struct Driver<'a> {
     waiting: Vec<(RequestId, RequestContext, Bytes)>,
     running: FuturesUnordered<Running>,
     held: Vec<(RequestId, usize, Rc<Cell<bool>>)>,
+    /// Bytes of answers that have not gone out.
+    unsent: usize,
     /// Those of them that wait for something that may take long.
     parked: Vec<RequestId>,
     peer: Peer,
@@ -176,6 +180,7 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
         waiting: Vec::new(),
         running: FuturesUnordered::new(),
         held: Vec::new(),
+        unsent: 0,
         parked: Vec::new(),
         peer: Peer::Open,
         all_read: true,
@@ -246,10 +251,12 @@ impl Driver<'_> {
                 Ok(more) => more,
                 Err(end) => return end,
             };
-            if !out.is_empty()
-                && let Err(end) = self.send(std::mem::take(&mut out)).await
-            {
-                return end;
+            if !out.is_empty() {
+                let bytes: usize = out.iter().map(Bytes::len).sum();
+                if let Err(end) = self.send(std::mem::take(&mut out)).await {
+                    return end;
+                }
+                self.uncount_unsent(bytes);
             }
             if self.pipeline.should_close() {
                 return End::Refused(self.closing.take().unwrap_or_default());
@@ -467,7 +474,10 @@ impl Driver<'_> {
         self.release(id);
         self.parked.retain(|parked| *parked != id);
         match outcome {
-            Outcome::Respond(segments) => self.pipeline.handle_answered(id, Some(segments)),
+            Outcome::Respond(segments) => {
+                self.count_unsent(segments.iter().map(Bytes::len).sum());
+                self.pipeline.handle_answered(id, Some(segments));
+            }
             Outcome::Silent => self.pipeline.handle_answered(id, None),
             // What was read before is still answered.
             Outcome::Close(reason) => {
@@ -475,6 +485,18 @@ impl Driver<'_> {
                 self.closing.get_or_insert(reason);
             }
         }
+    }
+
+    /// An answer waits to be sent.
+    fn count_unsent(&mut self, bytes: usize) {
+        self.unsent += bytes;
+        self.connection.unsent.set(self.connection.unsent.get() + bytes);
+    }
+
+    /// An answer was sent, or never will be.
+    fn uncount_unsent(&mut self, bytes: usize) {
+        self.unsent -= bytes;
+        self.connection.unsent.set(self.connection.unsent.get() - bytes);
     }
 
     /// The request's bytes no longer count: it is answered, or it waits and holds only what its owner
@@ -547,6 +569,7 @@ impl Drop for Driver<'_> {
         for (_, size, _) in self.held.drain(..) {
             self.shared.in_flight.remove(size);
         }
+        self.uncount_unsent(self.unsent);
     }
 }
 
