@@ -8,7 +8,7 @@ use kafka_protocol::messages::MetadataRequest;
 use crate::common::gateway::{Advertise, Gateway, Options, another_address};
 use crate::common::librdkafka::{create_topic, producer, read_all, unkeyed};
 use crate::common::raw::Raw;
-use crate::common::within;
+use crate::common::{eventually, within};
 
 #[test]
 fn a_second_gateway_on_the_same_data_or_address_does_not_start_and_harms_nothing() {
@@ -27,12 +27,15 @@ fn a_second_gateway_on_the_same_data_or_address_does_not_start_and_harms_nothing
     }
 }
 
-#[test]
-fn the_banner_shows_where_the_gateway_serves_and_how_to_try_it() {
+#[tokio::test]
+async fn the_banner_shows_where_the_gateway_serves_and_how_to_try_it() {
     let gateway = Gateway::start(Options::new(2));
-    let wrote = gateway.written();
-    assert!(wrote.contains(&gateway.servers()), "{wrote}");
-    assert!(wrote.contains("kcat"), "{wrote}");
+    // It was written before the gateway was ready, and is on its way through a pipe.
+    eventually("the banner", || {
+        let wrote = gateway.written();
+        wrote.contains(&gateway.servers()) && wrote.contains("kcat -b")
+    })
+    .await;
 }
 
 #[test]
