@@ -54,6 +54,7 @@ struct Common {
 pub fn run(config: Config) -> io::Result<()> {
     let config = Arc::new(config);
     ringgate_runtime::give_memory_back();
+    ringgate_runtime::survive_file_size_limit();
     ringgate_runtime::check_host()?;
     let Opened { engine, stores, report } =
         Engine::open(Arc::new(DiskFiles), &config.data, config.engine()).map_err(io::Error::other)?;

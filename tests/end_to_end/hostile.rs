@@ -70,14 +70,14 @@ async fn the_largest_number_at_every_place_of_every_request_harms_nobody() {
         for version in api.versions.clone() {
             let mut body = BytesMut::new();
             full_request(api.api_key, version, &mut body);
-            for at in (0..body.len()).step_by(2) {
+            for at in 0..body.len() {
                 let mut wrong = body.clone();
                 let hostile = [0x7f, 0xff, 0xff, 0xff, 0x07];
                 let end = (at + hostile.len()).min(wrong.len());
                 wrong[at..end].copy_from_slice(&hostile[..end - at]);
                 throw(gateway.bootstrap(), &framed(api, version, &wrong));
             }
-            for end in (0..body.len()).step_by(7) {
+            for end in 0..body.len() {
                 throw(gateway.bootstrap(), &framed(api, version, &body[..end]));
             }
             witness.is_served();

@@ -9,6 +9,7 @@ mod common;
 
 mod connections;
 mod day;
+mod disk_full;
 mod fetching;
 mod groups;
 mod hostile;

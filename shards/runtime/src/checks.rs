@@ -77,3 +77,10 @@ pub fn give_memory_back() {
         libc::mallopt(libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES);
     }
 }
+
+/// Has a write past the limit of file sizes (`ulimit -f`) fail like any other, as one to a full disk does;
+/// the signal would end the process.
+pub fn survive_file_size_limit() {
+    // SAFETY: to ignore a signal installs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}

@@ -20,7 +20,7 @@ mod tcp;
 mod wake;
 
 pub use buffers::BufferPool;
-pub use checks::{allowed_cpus, check_host, give_memory_back};
+pub use checks::{allowed_cpus, check_host, give_memory_back, survive_file_size_limit};
 pub use executors::{Config, Executors, Placement};
 pub use file_threads::{FileThreads, Panicked};
 pub use guard::{Guard, ShardStats};
