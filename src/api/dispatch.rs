@@ -88,6 +88,8 @@ handlers! {
     20 => delete_topics::handle, DeleteTopicsRequest;
     21 => delete_records::handle, DeleteRecordsRequest;
     22 => init_producer_id::handle, InitProducerIdRequest;
+    42 => delete_groups::handle, DeleteGroupsRequest;
+    60 => describe_cluster::handle, DescribeClusterRequest;
 }
 
 /// Checks, decodes and serves a request.

@@ -13,8 +13,10 @@
 mod api_versions;
 mod by_owner;
 mod create_topics;
+mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_cluster;
 mod describe_groups;
 mod dispatch;
 mod fetch;

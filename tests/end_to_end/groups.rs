@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
+use rdkafka::admin::AdminOptions;
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::common::gateway::{Advertise, Gateway, Options};
-use crate::common::librdkafka::{create_topic, producer, unkeyed};
+use crate::common::librdkafka::{admin, create_topic, producer, unkeyed};
 use crate::common::member::{Change, Member, Partition};
 use crate::common::{eventually, within};
 use crate::member_process::MemberProcess;
@@ -252,4 +254,36 @@ async fn groups_and_members_are_listed_and_described() {
     for member in members {
         member.close().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_group_can_be_deleted_with_its_offsets_and_an_active_one_cannot() {
+    let mut gateway = Gateway::start(Options::new(3));
+    create_topic(&gateway, "orders", 1).await;
+    let admin = admin(&gateway);
+    let options = AdminOptions::new();
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset("orders", 0, Offset::Offset(7)).expect("offset");
+
+    let member = Member::join(&gateway, "workers", &["orders"], &[]);
+    member.until_assigned(1).await;
+    member.commit_offsets(list.clone()).await.expect("commit");
+    let names = ["workers", "nobody"];
+    let deleted = within("delete", admin.delete_groups(&names, &options)).await.expect("an answer");
+    let active = Err(("workers".to_owned(), RDKafkaErrorCode::NonEmptyGroup));
+    assert_eq!(deleted, [active, Err(("nobody".to_owned(), RDKafkaErrorCode::GroupIdNotFound))]);
+    member.close().await;
+
+    let deleted = within("delete", admin.delete_groups(&["workers"], &options)).await.expect("an answer");
+    assert_eq!(deleted, [Ok("workers".to_owned())]);
+    // It is durable when it is answered.
+    tokio::task::block_in_place(|| {
+        gateway.kill9();
+        gateway.restart(Options::new(2));
+    });
+    let member = Member::join(&gateway, "workers", &["orders"], &[]);
+    member.until_assigned(1).await;
+    let committed = member.committed(list).await;
+    assert_eq!(committed.elements()[0].offset(), Offset::Invalid, "no offset is left");
+    member.close().await;
 }
