@@ -17,6 +17,10 @@ pub const STALL_MS: u64 = 1000;
 /// The longest sleep, in ms, while any timer is armed: a stall is measured to within this.
 pub const LOOK_EVERY_MS: u64 = 500;
 
+/// Bytes that a shard reads from disk for Fetches at a time; above it each Fetch that needs the disk gets one
+/// batch. Two large answers fit, and clients that read far behind cannot fill the memory together.
+pub const DISK_READ_BYTES_MAX: usize = 96 << 20;
+
 /// Records of groups and offsets that are encoded on the shard itself: at about 1 ns a byte well under
 /// 1 ms. The metadata of 10,000 members is several MiB.
 pub const ENCODE_HERE_BYTES: usize = 256 << 10;

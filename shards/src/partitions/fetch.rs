@@ -2,12 +2,15 @@
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
+use ringgate_runtime::Panicked;
 
 use super::{Partition, Partitions};
 use crate::call::{FetchCall, PartitionFetch, PartitionFetched, ReplyTo, TopicPartition, Watch, WatchId};
-use crate::store::embedded::partition::Read;
+use crate::limits::DISK_READ_BYTES_MAX;
+use crate::store::embedded::partition::{Read, ReadJob};
 use crate::{Shard, ShardHandle};
 
 /// Somebody waits for this many bytes in these partitions.
@@ -107,6 +110,8 @@ impl Partition {
         if let Err(error) = check_leader_epoch(wanted.current_leader_epoch, shard.leader_epoch()) {
             return PartitionFetched::failed(wanted.at, error);
         }
+        let reading = &shard.partitions.reading;
+        let mut budget = wanted.max_bytes.min(left);
         let (mut fetched, read) = log.with(|log| {
             let mut fetched = PartitionFetched::failed(wanted.at, ErrorCode::NONE);
             fetched.high_watermark = log.high_watermark();
@@ -116,7 +121,14 @@ impl Partition {
             }
             let read = match fetched.diverging_epoch {
                 Some(_) => Read::Empty,
-                None => log.read(wanted.fetch_offset, wanted.max_bytes.min(left), nothing_yet),
+                None => match log.read(wanted.fetch_offset, budget, nothing_yet) {
+                    // Enough is being read already: one batch, so that everybody goes on and memory holds.
+                    Read::Disk(_) if reading.get() >= DISK_READ_BYTES_MAX => {
+                        budget = 1;
+                        log.read(wanted.fetch_offset, budget, nothing_yet)
+                    }
+                    read => read,
+                },
             };
             (fetched, read)
         });
@@ -127,7 +139,7 @@ impl Partition {
                 shard.partitions.used(self);
             }
             Read::OutOfRange => fetched.error = ErrorCode::OFFSET_OUT_OF_RANGE,
-            Read::Disk(job) => match shard.files.run(move || job.run()).await {
+            Read::Disk(job) => match self.read_disk(shard, job, budget).await {
                 Ok(Ok(records)) => fetched.records = records,
                 // Its segment was removed between the look at the log and the read.
                 Ok(Err(_)) if log.with(|log| log.log_start_offset()) > wanted.fetch_offset => {
@@ -150,6 +162,20 @@ impl Partition {
             },
         }
         fetched
+    }
+
+    /// Reads on a file thread; its budget counts meanwhile.
+    async fn read_disk(
+        &self,
+        shard: &ShardHandle,
+        job: ReadJob,
+        budget: usize,
+    ) -> Result<std::io::Result<Vec<Bytes>>, Panicked> {
+        let reading = &shard.partitions.reading;
+        reading.set(reading.get() + budget);
+        let read = shard.files.run(move || job.run()).await;
+        reading.set(reading.get() - budget);
+        read
     }
 
     /// Counts what has arrived for each watch and wakes those that have enough.

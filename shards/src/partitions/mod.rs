@@ -34,6 +34,8 @@ pub(crate) struct Partitions {
     open: RefCell<HashMap<TopicPartition, Rc<Partition>>>,
     watches: RefCell<HashMap<(ShardId, WatchId), fetch::WatchState>>,
     cache: RefCell<TailCache<TopicPartition>>,
+    /// Bytes that reads from disk may bring which are under way.
+    reading: Cell<usize>,
     counters: Counters,
 }
 
@@ -70,6 +72,7 @@ impl Partitions {
             open: RefCell::default(),
             watches: RefCell::default(),
             cache: RefCell::new(TailCache::new(tail_cache_bytes)),
+            reading: Cell::new(0),
             counters: Counters::default(),
         }
     }

@@ -69,6 +69,7 @@ impl<V> TextMap<V> {
         if self.map.is_empty() { None } else { self.map.remove(&self.hashed(text)) }
     }
 
+    #[cfg(any(test, debug_assertions))]
     pub fn len(&self) -> usize {
         self.map.len()
     }
