@@ -249,3 +249,41 @@ async fn fetch_sessions_are_counted_and_a_fetcher_without_one_is_served_all_the_
     let answer = second.call(12, &fetch());
     assert_eq!((answer.session_id, answer.error_code, answer.responses.len()), (0, 0, 1));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_read_ahead_up_to_their_limit_and_no_further() {
+    let gateway = Gateway::start(Options::new(1).set("max-requests-in-flight", 2));
+    create_topic(&gateway, "quiet", 1).await;
+    create_topic(&gateway, "loud", 1).await;
+    let produce = |topic: &str| {
+        let records = batch(Writer::NOBODY, 1, &["x"]);
+        let data = PartitionProduceData::default().with_index(0).with_records(Some(records));
+        let topic = TopicProduceData::default().with_name(topic_name(topic)).with_partition_data(vec![data]);
+        ProduceRequest::default().with_acks(1).with_timeout_ms(30_000).with_topic_data(vec![topic])
+    };
+    let partition = FetchPartition::default().with_partition(0).with_partition_max_bytes(1 << 20);
+    let topic = FetchTopic::default().with_topic(topic_name("quiet")).with_partitions(vec![partition]);
+    let fetch = FetchRequest::default()
+        .with_max_wait_ms(60_000)
+        .with_min_bytes(1)
+        .with_max_bytes(1 << 20)
+        .with_session_epoch(-1)
+        .with_topics(vec![topic]);
+    let end_of_loud = |raw: &mut Raw| crate::offsets::list_offsets(raw, 9, "loud", 0, -1).2;
+    let mut other = Raw::connect(gateway.bootstrap());
+
+    // The waiting Fetch is one, the first Produce the second; the next is not read while both are open.
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let waiting = raw.send(11, &fetch);
+    let produced = [raw.send(9, &produce("loud")), raw.send(9, &produce("loud"))];
+    eventually("the first record behind the Fetch", || end_of_loud(&mut other) == 1).await;
+    assert!(raw.is_silent(std::time::Duration::from_millis(300)), "the Fetch waits");
+    assert_eq!(end_of_loud(&mut other), 1, "the second is past the limit");
+    other.call(9, &produce("quiet"));
+    raw.receive::<FetchRequest>(11, waiting);
+    for correlation_id in produced {
+        let answer = raw.receive::<ProduceRequest>(9, correlation_id);
+        assert_eq!(answer.responses[0].partition_responses[0].error_code, 0);
+    }
+    assert_eq!(end_of_loud(&mut other), 2);
+}

@@ -12,7 +12,8 @@ use crate::common::librdkafka::create_topic;
 use crate::common::raw::{Raw, Writer, batch, string, topic_name};
 
 /// Error code, timestamp and offset that ListOffsets answers.
-fn list_offsets(raw: &mut Raw, version: i16, topic: &str, partition: i32, timestamp: i64) -> (i16, i64, i64) {
+/// A ListOffsets of one partition: code, timestamp, offset.
+pub fn list_offsets(raw: &mut Raw, version: i16, topic: &str, partition: i32, timestamp: i64) -> (i16, i64, i64) {
     let partition = ListOffsetsPartition::default()
         .with_partition_index(partition)
         .with_current_leader_epoch(-1)
