@@ -1,26 +1,18 @@
 //! DeleteGroups (API 42): empty groups and their offsets go; answered when that is durable.
 
-use std::collections::HashSet;
-
 use futures_util::future::join_all;
 use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::{DeleteGroupsRequest, DeleteGroupsResponse, GroupId};
 use ringgate_group::request::DeleteGroupRequest;
 use ringgate_group::{ErrorCode, Request, Response};
 
-use super::groups::{ask, text, wrong_kind};
+use super::groups::{ask, distinct, text, wrong_kind};
 use super::{Operation, Outcome, RequestContext, Resource};
 
 /// Serves a DeleteGroups: each group is deleted or refused on its own, one that is named twice once.
 pub async fn handle(ctx: &RequestContext, request: DeleteGroupsRequest) -> Outcome {
     let results = join_all(distinct(request.groups_names).into_iter().map(|group| delete(ctx, group))).await;
     ctx.respond(&DeleteGroupsResponse::default().with_results(results))
-}
-
-fn distinct(mut groups: Vec<GroupId>) -> Vec<GroupId> {
-    let mut seen = HashSet::with_capacity(groups.len());
-    groups.retain(|group| seen.insert(group.clone()));
-    groups
 }
 
 async fn delete(ctx: &RequestContext, group_id: GroupId) -> DeletableGroupResult {

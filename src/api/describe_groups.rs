@@ -1,14 +1,12 @@
 //! DescribeGroups (API 15): groups and their members, each from its owner.
 
-use std::collections::HashSet;
-
 use futures_util::future::join_all;
 use kafka_protocol::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use kafka_protocol::messages::{DescribeGroupsRequest, DescribeGroupsResponse, GroupId};
 use ringgate_group::request::DescribeGroupRequest;
 use ringgate_group::{ErrorCode, Request, Response};
 
-use super::groups::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED, ask, may_describe, string, text, wrong_kind};
+use super::groups::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED, ask, distinct, may_describe, string, text, wrong_kind};
 use super::{Outcome, RequestContext};
 
 /// The first version with authorized operations (KIP-430).
@@ -23,14 +21,6 @@ pub async fn handle(ctx: &RequestContext, request: DescribeGroupsRequest) -> Out
     let asked = request.include_authorized_operations;
     let groups = join_all(distinct(request.groups).into_iter().map(|group| describe(ctx, group, asked))).await;
     ctx.respond(&DescribeGroupsResponse::default().with_groups(groups))
-}
-
-/// Each group once, where it was first named: a request must not be able to ask for a large group without
-/// end.
-fn distinct(mut groups: Vec<GroupId>) -> Vec<GroupId> {
-    let mut seen = HashSet::with_capacity(groups.len());
-    groups.retain(|group| seen.insert(group.clone()));
-    groups
 }
 
 async fn describe(ctx: &RequestContext, group_id: GroupId, operations_asked: bool) -> DescribedGroup {

@@ -1,5 +1,8 @@
 //! What the group APIs share: asking a group's owner, and the two kinds of strings.
 
+use std::collections::HashSet;
+
+use kafka_protocol::messages::GroupId;
 use kafka_protocol::protocol::StrBytes;
 use ringgate_group::route::ShardId;
 use ringgate_group::{Request, Response, Text};
@@ -23,6 +26,14 @@ pub(super) async fn ask(ctx: &RequestContext, group_id: &str, request: Request) 
 /// Asks a shard about its groups.
 pub(super) async fn ask_shard(ctx: &RequestContext, owner: ShardId, request: Request) -> Response {
     ctx.shard().submit_to(owner, GroupCall { connection: ctx.connection.id, request }).await.0
+}
+
+/// Each group once, where it was first named: a request must not be able to ask for a large group without
+/// end.
+pub(super) fn distinct(mut groups: Vec<GroupId>) -> Vec<GroupId> {
+    let mut seen = HashSet::with_capacity(groups.len());
+    groups.retain(|group| seen.insert(group.clone()));
+    groups
 }
 
 /// Whether the client may read with this group.
