@@ -1,0 +1,1 @@
+//! Admin APIs: topics, settings, groups.

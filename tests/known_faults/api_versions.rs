@@ -1,0 +1,1 @@
+//! ApiVersions, request and response headers.

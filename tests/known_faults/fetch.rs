@@ -1,0 +1,1 @@
+//! Fetch and its sessions.

@@ -1,0 +1,1 @@
+//! Malformed requests and denial of service.

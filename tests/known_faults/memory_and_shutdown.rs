@@ -1,0 +1,1 @@
+//! Memory, connections that go, and the way down.
