@@ -19,12 +19,15 @@ use ringgate_shards::call::{FetchCall, PartitionFetch, PartitionFetched, Watch};
 use ringgate_shards::timers::Sleep;
 use ringgate_shards::watches::WatchHandle;
 use ringgate_wire::fetch;
+use ringgate_wire::records::{BatchHeader, Compression};
 
 use super::fetch_sessions::{Asked, Key, Mode, TopicKey, Wanted};
 use super::{Operation, Outcome, RequestContext, Resource};
 
 /// The first version that names topics by id (KIP-516).
 const TOPIC_IDS_SINCE: i16 = 13;
+/// The first version whose clients know zstd (KIP-110).
+const ZSTD_SINCE: i16 = 10;
 
 /// One partition of the request: whom to ask, or what is wrong with it.
 struct Asking {
@@ -88,6 +91,9 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
     let mut fetched = read(ctx, &asking, min_bytes, max_bytes, max_wait).await;
     asking.rotate_right(start);
     fetched.rotate_right(start);
+    if ctx.api_version < ZSTD_SINCE {
+        fetched.iter_mut().for_each(end_before_zstd);
+    }
 
     let mut answered = Vec::with_capacity(asking.len());
     for (asking, fetched) in asking.into_iter().zip(fetched) {
@@ -312,6 +318,19 @@ fn keep_to_budget(joined: &mut [Fetched], max_bytes: usize) {
     }
 }
 
+/// Leaves what comes before the first zstd batch, which a client of an old version could not read; when
+/// nothing does, `UNSUPPORTED_COMPRESSION_TYPE(76)` tells it why it gets nothing.
+fn end_before_zstd(fetched: &mut Fetched) {
+    let is_zstd = |batch: &bytes::Bytes| {
+        BatchHeader::parse(batch).is_some_and(|header| header.compression() == Some(Compression::Zstd))
+    };
+    match fetched.records.iter().position(is_zstd) {
+        None => {}
+        Some(0) => *fetched = Fetched::failed(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE),
+        Some(nth) => fetched.records.truncate(nth),
+    }
+}
+
 fn encode(ctx: &RequestContext, error: ErrorCode, session_id: i32, answered: Vec<Answered>) -> Outcome {
     let mut topics: Vec<fetch::Topic> = Vec::new();
     let mut at: HashMap<TopicKey, usize> = HashMap::new();
@@ -368,6 +387,27 @@ mod tests {
         let mut joined = [read(&[]), read(&[500, 1]), read(&[1])];
         keep_to_budget(&mut joined, 100);
         assert_eq!(sizes(&joined), [vec![], vec![500], vec![]]);
+    }
+
+    #[test]
+    fn records_end_before_the_first_zstd_batch_for_who_cannot_read_it() {
+        let batch = |codec: u8| {
+            let mut builder = ringgate_wire::records::BatchBuilder::new(1 << 10);
+            builder.push(1, None, None, &[]).expect("room");
+            let mut batch = builder.finish(0, 0).expect("a record").to_vec();
+            batch[22] = codec;
+            Bytes::from(batch)
+        };
+        let ended = |codecs: &[u8]| {
+            let records = codecs.iter().map(|codec| batch(*codec)).collect();
+            let mut fetched = Fetched { records, ..Fetched::failed(ErrorCode::NONE) };
+            end_before_zstd(&mut fetched);
+            (fetched.error.0, fetched.records.len())
+        };
+        assert_eq!(ended(&[]), (0, 0));
+        assert_eq!(ended(&[0, 1, 2, 3]), (0, 4));
+        assert_eq!(ended(&[0, 1, 4, 0]), (0, 2));
+        assert_eq!(ended(&[4, 0]), (76, 0));
     }
 
     #[test]

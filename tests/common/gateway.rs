@@ -179,6 +179,13 @@ impl Gateway {
         process.child.try_wait().expect("wait").is_none()
     }
 
+    /// Resident memory of the process, in KiB.
+    pub fn rss(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.ready.pid)).expect("a live process");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("KiB")
+    }
+
     /// The bootstrap address, the same after every restart.
     pub fn bootstrap(&self) -> SocketAddr {
         self.ready.listeners[0].bootstrap

@@ -1,6 +1,6 @@
 //! The harness of the end-to-end tests: a gateway process ([`gateway`]), stock clients on it
-//! ([`librdkafka`], [`member`]), and a client that writes frames by hand ([`raw`]) for what no stock
-//! client would send.
+//! ([`librdkafka`], [`member`]), and a client that writes frames by hand ([`raw`], [`partition`], [`record_batch`])
+//! for what no stock client would send.
 //!
 //! What must stay true: a gateway has a loopback address of its own, so that tests run side by side and a
 //! restart finds its ports again; every wait is for an event and ends at [`LIVENESS`], which tells a hang
@@ -12,8 +12,10 @@
 pub mod gateway;
 pub mod librdkafka;
 pub mod member;
+pub mod partition;
 pub mod proxy;
 pub mod raw;
+pub mod record_batch;
 
 use std::future::Future;
 use std::time::{Duration, Instant};

@@ -102,17 +102,6 @@ async fn different_requests_of_one_connection_are_answered_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_acks_0_error_closes_the_connection() {
-    let gateway = Gateway::start(Options::new(2));
-    create_topic(&gateway, "orders", 1).await;
-    let mut raw = Raw::connect(gateway.bootstrap());
-    raw.send(9, &produce_request("orders", 0, 0, "fine"));
-    api_versions_work(&mut raw);
-    raw.send(9, &produce_request("orders", 77, 0, "no such partition"));
-    raw.assert_closed();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_that_were_sent_with_acks_0_are_written_though_the_sender_hangs_up() {
     let gateway = Gateway::start(Options::new(3));
     create_topic(&gateway, "orders", 3).await;

@@ -54,18 +54,11 @@ fn throw(address: SocketAddr, bytes: &[u8]) {
     let _ = stream.read(&mut [0; 1024]);
 }
 
-/// Resident memory in KiB.
-fn resident(gateway: &Gateway) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.ready().pid)).expect("a live process");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("KiB")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_largest_number_at_every_place_of_every_request_harms_nobody() {
     let gateway = Gateway::start(Options::new(2).set("max-partitions-per-topic", 100).set("max-partitions", 200));
     let mut witness = Witness::of(&gateway);
-    let before = resident(&gateway);
+    let before = gateway.rss();
     for api in &SERVED {
         for version in api.versions.clone() {
             let mut body = BytesMut::new();
@@ -83,7 +76,7 @@ async fn the_largest_number_at_every_place_of_every_request_harms_nobody() {
             witness.is_served();
         }
     }
-    let grown = resident(&gateway).saturating_sub(before);
+    let grown = gateway.rss().saturating_sub(before);
     assert!(grown < 200 << 10, "{grown} KiB more");
 }
 
@@ -91,7 +84,7 @@ async fn the_largest_number_at_every_place_of_every_request_harms_nobody() {
 async fn announced_frames_that_never_come_cost_no_memory() {
     let gateway = Gateway::start(Options::new(2));
     let mut witness = Witness::of(&gateway);
-    let before = resident(&gateway);
+    let before = gateway.rss();
     let announced: Vec<TcpStream> = (0..200)
         .map(|_| {
             let mut stream = TcpStream::connect(gateway.bootstrap()).expect("connect");
@@ -101,7 +94,7 @@ async fn announced_frames_that_never_come_cost_no_memory() {
         })
         .collect();
     witness.is_served();
-    let grown = resident(&gateway).saturating_sub(before);
+    let grown = gateway.rss().saturating_sub(before);
     assert!(grown < 64 << 10, "{grown} KiB for {} announced frames of 100 MiB", announced.len());
 }
 
@@ -119,5 +112,5 @@ async fn a_flood_of_pipelined_requests_and_resets_disturbs_nobody() {
         drop(stream);
         witness.is_served();
     }
-    assert!(resident(&gateway) < 300 << 10);
+    assert!(gateway.rss() < 300 << 10);
 }

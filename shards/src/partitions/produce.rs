@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use ringgate_group::ErrorCode;
-use ringgate_wire::records::{BatchInfo, Compression, RecordError, Walker};
+use ringgate_wire::records::{BatchHeader, BatchInfo, Compression, RecordError, Walker};
 
 use super::{Partition, Partitions};
 use crate::call::{PartitionProduced, ProduceCall, Reply, ReplyTo};
@@ -105,6 +105,10 @@ impl Partition {
         }
         loop {
             let Some(next) = self.arriving.borrow_mut().pop_front() else { break };
+            if !next.call.zstd && says_zstd(&next.records) {
+                next.call.settle(shard, next.index, self.without_zstd());
+                continue;
+            }
             let mut walker = Walker::new(next.records.clone(), next.call.decompress_left.get());
             match walker.step(WALK_SLICE) {
                 Some(walked) => {
@@ -137,6 +141,11 @@ impl Partition {
         }
     }
 
+    fn without_zstd(&self) -> PartitionProduced {
+        let message = "zstd needs Produce version 7 (KIP-110)".to_string();
+        PartitionProduced::refused(self.at, ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, Some(message))
+    }
+
     fn append(&self, shard: &ShardHandle, arriving: Arriving, walked: Result<BatchInfo, RecordError>) {
         let Arriving { records, reach, index, call } = arriving;
         let refuse = |error: ErrorCode, message: String| {
@@ -151,10 +160,6 @@ impl Partition {
         }
         if info.transactional {
             return refuse(ErrorCode::INVALID_REQUEST, "transactions are not supported".into());
-        }
-        if !call.zstd && info.header.compression() == Some(Compression::Zstd) {
-            let message = "zstd needs Produce version 7 (KIP-110)".into();
-            return refuse(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, message);
         }
         if records.len() > self.config.max_message_bytes {
             let most = self.config.max_message_bytes;
@@ -230,6 +235,11 @@ impl Partition {
             ack.call.settle(shard, ack.index, PartitionProduced::refused(self.at, error, None));
         }
     }
+}
+
+/// As in Kafka, the header alone decides: what is in a batch of a codec that its version lacks is not looked at.
+fn says_zstd(records: &[u8]) -> bool {
+    BatchHeader::parse(records).is_some_and(|header| header.compression() == Some(Compression::Zstd))
 }
 
 /// The offset below which every record has come that far.
