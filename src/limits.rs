@@ -47,5 +47,9 @@ pub const PORT_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it looks meanwhile.
 pub const PORT_RETRY: Duration = Duration::from_millis(10);
 
+/// Partitions in one answer to DescribeTopicPartitions, whatever it asks (Kafka's
+/// `max.request.partition.size.limit`).
+pub const DESCRIBED_PARTITIONS_MAX: i32 = 2_000;
+
 const _: () = assert!(OPEN_FILES_MIN > DESCRIPTORS_RESERVED);
 const _: () = assert!(SHARDS_MAX <= u16::MAX as usize);

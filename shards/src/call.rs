@@ -193,6 +193,68 @@ pub struct PartitionOffset {
     pub leader_epoch: i32,
 }
 
+/// Asks where the records of leader epochs end (Kafka's OffsetForLeaderEpoch, KIP-101 and KIP-320).
+#[derive(Debug)]
+pub struct OffsetForLeaderEpochCall {
+    /// The questions.
+    pub partitions: Vec<PartitionLeaderEpoch>,
+}
+
+/// One question.
+#[derive(Debug, Clone)]
+pub struct PartitionLeaderEpoch {
+    /// Where.
+    pub at: TopicPartition,
+    /// The leader epoch that the client believes in, -1 for none.
+    pub current_leader_epoch: i32,
+    /// The epoch whose end is asked for.
+    pub leader_epoch: i32,
+}
+
+/// Where an epoch's records end, in the order of the call.
+#[derive(Debug, Clone)]
+pub struct PartitionEpochEnd {
+    /// Where.
+    pub at: TopicPartition,
+    /// Kafka's code.
+    pub error: ErrorCode,
+    /// The largest epoch up to the one asked for that wrote records; -1 when there is none.
+    pub leader_epoch: i32,
+    /// The first offset behind its records; -1 when there is none.
+    pub end_offset: i64,
+}
+
+/// Asks for the idempotent producers of some partitions of one owner (Kafka's DescribeProducers, KIP-664).
+#[derive(Debug)]
+pub struct DescribeProducersCall {
+    /// The partitions.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// A partition's producers, in the order of the call.
+#[derive(Debug, Clone)]
+pub struct PartitionProducers {
+    /// Where.
+    pub at: TopicPartition,
+    /// Kafka's code.
+    pub error: ErrorCode,
+    /// Those that are remembered, by id.
+    pub producers: Vec<ActiveProducer>,
+}
+
+/// An idempotent producer that a partition remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActiveProducer {
+    /// Its id.
+    pub producer_id: i64,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// The sequence of its last record.
+    pub last_sequence: i32,
+    /// When it last appended, in ms since the epoch.
+    pub last_timestamp: i64,
+}
+
 /// Creates topics. Goes to the controller, shard 0; answered when every shard serves them.
 #[derive(Debug)]
 pub struct CreateTopicsCall {
@@ -287,6 +349,8 @@ calls! {
     Fetched(FetchCall) -> Vec<PartitionFetched>,
     Unwatched(UnwatchCall) -> (),
     Offsets(ListOffsetsCall) -> Vec<PartitionOffset>,
+    EpochEnds(OffsetForLeaderEpochCall) -> Vec<PartitionEpochEnd>,
+    ProducersDescribed(DescribeProducersCall) -> Vec<PartitionProducers>,
     RecordsDeleted(DeleteRecordsCall) -> Vec<PartitionRecordsDeleted>,
     GroupAnswered(GroupCall) -> ringgate_group::Response,
     SessionRefreshed(HeartbeatSeenCall) -> (),

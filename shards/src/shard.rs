@@ -252,6 +252,13 @@ impl Shard {
                 let shard = self.clone();
                 self.answer_with(to, async move { Reply::Offsets(shard.partitions.list_offsets(&shard, call).await) });
             }
+            Request::EpochEnds(call) => {
+                let ends = self.partitions.epoch_ends(self.leader_epoch(), &call);
+                self.reply(to, Reply::EpochEnds(ends));
+            }
+            Request::ProducersDescribed(call) => {
+                self.reply(to, Reply::ProducersDescribed(self.partitions.producers(&call)));
+            }
             Request::RecordsDeleted(call) => {
                 let shard = self.clone();
                 self.answer_with(to, async move {

@@ -88,8 +88,12 @@ handlers! {
     20 => delete_topics::handle, DeleteTopicsRequest;
     21 => delete_records::handle, DeleteRecordsRequest;
     22 => init_producer_id::handle, InitProducerIdRequest;
+    23 => offset_for_leader_epoch::handle, OffsetForLeaderEpochRequest;
     42 => delete_groups::handle, DeleteGroupsRequest;
+    47 => offset_delete::handle, OffsetDeleteRequest;
     60 => describe_cluster::handle, DescribeClusterRequest;
+    61 => describe_producers::handle, DescribeProducersRequest;
+    75 => describe_topic_partitions::handle, DescribeTopicPartitionsRequest;
 }
 
 /// Checks, decodes and serves a request.
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_is_not_served_is_refused_by_key_and_version() {
-        for (key, version) in [(9999, 0), (-1, 0), (3, 99), (3, -1), (0, 2), (21, 3), (23, 3), (68, 1)] {
+        for (key, version) in [(9999, 0), (-1, 0), (3, 99), (3, -1), (0, 2), (21, 3), (23, 1), (24, 0), (68, 1)] {
             let Admission::Refuse(reason) = admit(key, version, &Bytes::new(), ROOM) else {
                 panic!("API {key} version {version} was taken");
             };

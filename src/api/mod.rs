@@ -18,6 +18,8 @@ mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_groups;
+mod describe_producers;
+mod describe_topic_partitions;
 mod dispatch;
 mod fetch;
 pub mod fetch_sessions;
@@ -31,7 +33,9 @@ mod list_groups;
 mod list_offsets;
 mod metadata;
 mod offset_commit;
+mod offset_delete;
 mod offset_fetch;
+mod offset_for_leader_epoch;
 mod produce;
 mod sync_group;
 #[cfg(test)]

@@ -83,7 +83,7 @@ fn shards(config: &Config) -> String {
     let where_ = match &config.placement {
         Placement::Cpus(cpus) => {
             let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
-            format!("pinned to CPU {}", cpus.join(","))
+            format!("pinned to CPU{} {}", if cpus.len() == 1 { "" } else { "s" }, cpus.join(","))
         }
         Placement::Unpinned => "not pinned".into(),
     };
@@ -135,7 +135,7 @@ mod tests {
         for part in [
             "the-cluster",
             "127.0.0.1:9092 (bootstrap, 2 nodes: shard 0 at 127.0.0.1:9093 to shard 1 at 127.0.0.1:9094)",
-            "2, pinned to CPU 0,3",
+            "2, pinned to CPUs 0,3",
             "embedded in ./ringgate-data",
             "fsync always",
             "http://127.0.0.1:9644/metrics",

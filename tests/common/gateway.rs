@@ -27,6 +27,18 @@ pub enum Advertise {
     Gateway,
 }
 
+impl Advertise {
+    /// The mode of every test that does not choose its own: `RINGGATE_TEST_ADVERTISE` (`shards` or `gateway`),
+    /// by default shards. `just full` runs the suite in both.
+    pub fn of_this_run() -> Advertise {
+        match std::env::var("RINGGATE_TEST_ADVERTISE").as_deref() {
+            Err(_) | Ok("shards") => Advertise::Shards,
+            Ok("gateway") => Advertise::Gateway,
+            Ok(other) => panic!("RINGGATE_TEST_ADVERTISE is {other:?}, allowed are shards and gateway"),
+        }
+    }
+}
+
 /// How a gateway is started.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -38,11 +50,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// `shards` shards, each a node of its own; groups do not wait for more members before their first
-    /// rebalance.
+    /// `shards` shards, each a node of its own unless [`Advertise::of_this_run`] says otherwise; groups do not
+    /// wait for more members before their first rebalance.
     pub fn new(shards: usize) -> Options {
         let flags = vec!["--initial-rebalance-delay=0".into()];
-        Options { shards, advertise: Advertise::Shards, listen: Vec::new(), flags }
+        Options { shards, advertise: Advertise::of_this_run(), listen: Vec::new(), flags }
     }
 
     pub fn advertise(mut self, advertise: Advertise) -> Options {

@@ -10,7 +10,8 @@ use crate::common::librdkafka::{create_topic, producer, read_all, unkeyed};
 use crate::common::raw::{Raw, Writer, batch, topic_name};
 use crate::common::within;
 
-fn init_producer_id(raw: &mut Raw) -> Writer {
+/// An idempotent producer at its first sequence.
+pub fn init_producer_id(raw: &mut Raw) -> Writer {
     let request = InitProducerIdRequest::default()
         .with_transactional_id(None)
         .with_transaction_timeout_ms(60_000)

@@ -17,6 +17,7 @@ mod idempotence;
 mod kills;
 mod krafka_client;
 mod limits;
+mod lookups;
 mod member_process;
 mod offsets;
 mod produce_consume;

@@ -189,7 +189,7 @@ fn group_life(raw: &mut Raw, group: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shards_port_lists_its_own_groups_and_the_bootstrap_port_lists_all() {
-    let gateway = Gateway::start(Options::new(3));
+    let gateway = Gateway::start(Options::new(3).advertise(Advertise::Shards));
     create_topic(&gateway, "orders", 3).await;
     let groups: Vec<String> = (0..9).map(|n| format!("group-{n}")).collect();
     let mut bootstrap = Raw::connect(gateway.bootstrap());

@@ -40,7 +40,8 @@ async fn the_banner_shows_where_the_gateway_serves_and_how_to_try_it() {
 
 #[test]
 fn an_advertised_host_is_what_clients_are_told() {
-    let gateway = Gateway::start(Options::new(2).set("advertised-host", "gateway.example"));
+    let gateway =
+        Gateway::start(Options::new(2).advertise(Advertise::Shards).set("advertised-host", "gateway.example"));
     let response = Raw::connect(gateway.bootstrap()).call(12, &MetadataRequest::default());
     let told: Vec<_> = response.brokers.iter().map(|broker| (broker.host.to_string(), broker.port)).collect();
     let base = i32::from(gateway.bootstrap().port());
@@ -49,7 +50,7 @@ fn an_advertised_host_is_what_clients_are_told() {
 
 #[test]
 fn node_ids_carry_the_gateways_id() {
-    let gateway = Gateway::start(Options::new(2).set("gateway-id", 7));
+    let gateway = Gateway::start(Options::new(2).advertise(Advertise::Shards).set("gateway-id", 7));
     let response = Raw::connect(gateway.bootstrap()).call(12, &MetadataRequest::default());
     assert_eq!(response.brokers.iter().map(|broker| broker.node_id.0).collect::<Vec<_>>(), [7_000, 7_001]);
 }
@@ -64,7 +65,7 @@ fn told(address: SocketAddr) -> Vec<String> {
 async fn each_of_several_listeners_tells_its_clients_of_its_own_ports() {
     let (one, _one) = another_address();
     let (two, _two) = another_address();
-    let gateway = Gateway::start(Options::new(2).listen(one).listen(two));
+    let gateway = Gateway::start(Options::new(2).advertise(Advertise::Shards).listen(one).listen(two));
     let listeners = &gateway.ready().listeners;
     assert_eq!(listeners.iter().map(|listener| listener.bootstrap).collect::<Vec<_>>(), [one, two]);
     for listener in listeners {

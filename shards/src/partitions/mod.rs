@@ -6,6 +6,7 @@
 //! what asks for durability is answered when it is synced.
 
 mod delete_records;
+mod describe;
 mod fetch;
 mod offsets;
 mod produce;

@@ -29,6 +29,7 @@ use super::append_files::{AppendFiles, Chunk, FileDone, FileJob};
 use super::files::Files;
 use super::frame;
 use super::limits::{CHECKPOINT_BYTES, PRODUCER_EXPIRATION_MS, PRODUCERS_PER_PARTITION};
+use crate::call::ActiveProducer;
 use crate::log_driver::JobLog;
 use chores::{Chore, ChoreDone};
 use epochs::Epochs;
@@ -434,6 +435,11 @@ impl PartitionLog {
     /// (that epoch, end offset), or `None` when `leader_epoch` is above all.
     pub fn offset_for_leader_epoch(&self, leader_epoch: i32) -> Option<(i32, i64)> {
         self.epochs.end_of(leader_epoch, self.high_watermark())
+    }
+
+    /// The idempotent producers that are remembered, by id.
+    pub fn active_producers(&self) -> Vec<ActiveProducer> {
+        self.producers.active()
     }
 
     /// (epoch, end offset) from where on this log differs from that of a client whose last record is of

@@ -10,6 +10,7 @@ use bytes::{Buf, BufMut};
 use ringgate_wire::records::BatchHeader;
 
 use super::AppendError;
+use crate::call::ActiveProducer;
 use crate::store::embedded::limits::PRODUCER_WINDOW;
 
 /// The producers of a partition, bounded in number and in age.
@@ -50,6 +51,19 @@ impl Producers {
 
     pub(crate) fn len(&self) -> usize {
         self.by_id.len()
+    }
+
+    /// All of them, by id.
+    pub(crate) fn active(&self) -> Vec<ActiveProducer> {
+        let active = |(&producer_id, producer): (&i64, &Producer)| ActiveProducer {
+            producer_id,
+            producer_epoch: producer.epoch,
+            last_sequence: producer.batches.back().map_or(-1, |batch| batch.last_sequence),
+            last_timestamp: producer.used_ms,
+        };
+        let mut all: Vec<ActiveProducer> = self.by_id.iter().map(active).collect();
+        all.sort_unstable_by_key(|producer| producer.producer_id);
+        all
     }
 
     /// Whether this batch may be appended: `Some` is the batch that it repeats.

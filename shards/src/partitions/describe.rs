@@ -1,0 +1,55 @@
+//! What partitions know of their past: where leader epochs end (Kafka's OffsetForLeaderEpoch), and which
+//! idempotent producers are remembered (DescribeProducers).
+
+use ringgate_group::ErrorCode;
+
+use super::Partitions;
+use super::fetch::check_leader_epoch;
+use crate::call::{
+    ActiveProducer, DescribeProducersCall, OffsetForLeaderEpochCall, PartitionEpochEnd, PartitionLeaderEpoch,
+    PartitionProducers, TopicPartition,
+};
+use crate::log_driver::LogDriver;
+use crate::store::embedded::partition::PartitionLog;
+
+/// Both numbers where no epoch fits (Kafka's UNDEFINED_EPOCH and UNDEFINED_EPOCH_OFFSET).
+const UNDEFINED: i32 = -1;
+
+impl Partitions {
+    /// Where the epochs that are asked for end; `leader_epoch` is the one that writes now.
+    pub(crate) fn epoch_ends(&self, leader_epoch: i32, call: &OffsetForLeaderEpochCall) -> Vec<PartitionEpochEnd> {
+        call.partitions.iter().map(|wanted| self.epoch_end(leader_epoch, wanted)).collect()
+    }
+
+    fn epoch_end(&self, current: i32, wanted: &PartitionLeaderEpoch) -> PartitionEpochEnd {
+        let end = check_leader_epoch(wanted.current_leader_epoch, current).and_then(|()| {
+            self.with_log(wanted.at, |log| match log.offset_for_leader_epoch(wanted.leader_epoch) {
+                Some(end) => end,
+                // It leads already, and has not written yet.
+                None if wanted.leader_epoch == current => (current, log.high_watermark()),
+                None => (UNDEFINED, i64::from(UNDEFINED)),
+            })
+        });
+        let (error, (leader_epoch, end_offset)) = match end {
+            Ok(end) => (ErrorCode::NONE, end),
+            Err(error) => (error, (UNDEFINED, i64::from(UNDEFINED))),
+        };
+        PartitionEpochEnd { at: wanted.at, error, leader_epoch, end_offset }
+    }
+
+    /// The producers that are remembered.
+    pub(crate) fn producers(&self, call: &DescribeProducersCall) -> Vec<PartitionProducers> {
+        let describe = |&at: &TopicPartition| match self.with_log(at, |log| log.active_producers()) {
+            Ok(producers) => PartitionProducers { at, error: ErrorCode::NONE, producers },
+            Err(error) => PartitionProducers { at, error, producers: Vec::<ActiveProducer>::new() },
+        };
+        call.partitions.iter().map(describe).collect()
+    }
+
+    /// Looks at a partition's log, or says with Kafka's code why there is none.
+    fn with_log<T>(&self, at: TopicPartition, look: impl FnOnce(&mut PartitionLog) -> T) -> Result<T, ErrorCode> {
+        let partition = self.get(at).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let log: &LogDriver<PartitionLog> = partition.log.as_deref().ok_or(ErrorCode::KAFKA_STORAGE_ERROR)?;
+        Ok(log.with(look))
+    }
+}
