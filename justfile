@@ -16,8 +16,20 @@ test *ARGS:
     cargo test --workspace {{ ARGS }}
 
 # Only the tests that drive a gateway with real clients
-clients *ARGS:
-    cargo test --test end_to_end {{ ARGS }}
+end-to-end *ARGS:
+    cargo test --test end_to_end --test known_faults {{ ARGS }}
+
+# Every stock client's day: installs them, prints a table client x step
+clients *FLAGS:
+    tests/clients/run {{ FLAGS }}
+
+# The suite and every client in every combination: a node per shard and one for all, one to four shards
+full:
+    cargo build --workspace --all-targets
+    cargo test --workspace
+    RINGGATE_TEST_ADVERTISE=gateway cargo test --test end_to_end --test known_faults
+    for advertise in shards gateway; do for shards in 1 2 4; do \
+        tests/clients/run --advertise $advertise --shards $shards || exit 1; done; done
 
 # Formatting, lints and docs, as CI has them
 lint:
