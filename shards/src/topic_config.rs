@@ -11,7 +11,8 @@ pub struct TopicConfig {
     pub max_message_bytes: usize,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
-    /// `retention.ms`: a segment whose newest record is older than this many milliseconds goes; -1: none does.
+    /// `retention.ms`: a segment whose newest record is older than this many milliseconds goes, by its own
+    /// timestamp, or by the time of the last append when no record has one; -1: none does.
     pub retention_ms: i64,
     /// `retention.bytes`: the oldest segments go while a partition has this many bytes without them; -1: no
     /// bound.

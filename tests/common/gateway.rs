@@ -191,6 +191,11 @@ impl Gateway {
         process.child.try_wait().expect("wait").is_none()
     }
 
+    /// The data directory, the same after every restart.
+    pub fn data(&self) -> PathBuf {
+        data(self.home.path())
+    }
+
     /// Resident memory of the process, in KiB.
     pub fn rss(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.ready.pid)).expect("a live process");

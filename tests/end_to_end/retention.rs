@@ -1,6 +1,7 @@
 //! Records that go: by age, by size, and because a client said so.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -97,6 +98,48 @@ async fn records_older_than_the_topic_keeps_them_go_and_stay_gone_over_a_kill() 
         assert_eq!(read_from(&gateway, "short", &[(0, Offset::Beginning)], 1)[0].text(), "d");
         assert_eq!(ends(&gateway, "for-ever", 0), (0, 3));
     });
+}
+
+/// The segments of all partitions.
+fn segments(data: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![data.join("topics")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "log") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_without_a_time_go_when_their_append_is_too_long_ago() {
+    let mut gateway = Gateway::start(looking_often(2));
+    create_with(&gateway, "short", &[("retention.ms", "1000")]).await;
+    create_with(&gateway, "long", &[("retention.ms", "3600000")]).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    // Each record's time is one more than the one's before it: a batch each.
+    for topic in ["short", "long"] {
+        produce(&mut raw, topic, 0, -1, &["a"]);
+        produce(&mut raw, topic, 0, -1, &["b"]);
+    }
+    eventually("records without a time are gone", || fetch(&mut raw, "short", 2) == (0, 2)).await;
+    assert_eq!(fetch(&mut raw, "long", 0), (0, 0), "they are not that old");
+
+    // A stop that lasts for two hours, as the files tell it.
+    gateway.kill9();
+    for segment in segments(&gateway.data()) {
+        let file = std::fs::File::options().write(true).open(segment).expect("a segment");
+        file.set_modified(SystemTime::now() - Duration::from_secs(7_200)).expect("its time");
+    }
+    gateway.restart(looking_often(2));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    eventually("they have become old", || fetch(&mut raw, "long", 2) == (0, 2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, Read as _, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 
@@ -126,6 +127,12 @@ impl File for DiskFile {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
+    }
+
+    fn modified_ms(&self) -> io::Result<i64> {
+        let modified = self.0.metadata()?.modified()?;
+        // Before 1970 means that somebody set it so.
+        Ok(modified.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64))
     }
 
     fn len(&self) -> io::Result<u64> {

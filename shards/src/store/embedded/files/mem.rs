@@ -43,6 +43,8 @@ struct Machine {
     stop_at: Option<u64>,
     stopped: bool,
     faults: Vec<(Fault, String)>,
+    /// The wall clock.
+    now_ms: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +58,7 @@ struct Inode {
     content: Vec<u8>,
     lasting: Vec<u8>,
     pending: Vec<Change>,
+    modified_ms: i64,
 }
 
 #[derive(Clone)]
@@ -98,6 +101,11 @@ impl MemFiles {
     /// A machine with an empty root directory.
     pub fn new() -> MemFiles {
         MemFiles::default()
+    }
+
+    /// Sets the wall clock, which stands still otherwise; it begins at 0.
+    pub fn set_now_ms(&self, now_ms: i64) {
+        locked(&self.machine).now_ms = now_ms;
     }
 
     /// How many operations have changed something so far.
@@ -155,8 +163,9 @@ impl MemFiles {
         let dirs = names.clone();
         names.retain(|path, _| path.ancestors().skip(1).all(|a| is_root(a) || dirs.get(a) == Some(&Node::Dir)));
         let inodes = machine.inodes.iter().map(|inode| inode.after_crash(&mut chance)).collect();
-        let lasting_names = names.clone();
-        MemFiles { machine: Arc::new(Mutex::new(Machine { inodes, names, lasting_names, ..Machine::default() })) }
+        let (lasting_names, now_ms) = (names.clone(), machine.now_ms);
+        let found = Machine { inodes, names, lasting_names, now_ms, ..Machine::default() };
+        MemFiles { machine: Arc::new(Mutex::new(found)) }
     }
 }
 
@@ -198,10 +207,12 @@ impl Inode {
                 torn.apply(&mut content, len);
             }
         }
-        Inode { lasting: content.clone(), content, pending: Vec::new() }
+        // A file system keeps the time together with the length.
+        Inode { lasting: content.clone(), content, pending: Vec::new(), modified_ms: self.modified_ms }
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, now_ms: i64, change: Change) {
+        self.modified_ms = now_ms;
         change.apply(&mut self.content, usize::MAX);
         self.pending.push(change);
     }
@@ -281,6 +292,10 @@ impl Machine {
         }
     }
 
+    fn change(&mut self, inode: usize, change: Change) {
+        self.inodes[inode].change(self.now_ms, change);
+    }
+
     fn name(&mut self, change: NameChange) {
         apply(&mut self.names, &change);
         self.pending_names.push(change);
@@ -311,14 +326,15 @@ impl Files for MemFiles {
             Some(Node::File(inode)) => {
                 if how == Open::Empty && !machine.inodes[inode].content.is_empty() {
                     machine.operation()?;
-                    machine.inodes[inode].change(Change::Truncate(0));
+                    machine.change(inode, Change::Truncate(0));
                 }
                 inode
             }
             None if matches!(how, Open::Create | Open::Empty) => {
                 machine.need_dir(parent(path))?;
                 machine.operation()?;
-                machine.inodes.push(Inode::default());
+                let modified_ms = machine.now_ms;
+                machine.inodes.push(Inode { modified_ms, ..Inode::default() });
                 let inode = machine.inodes.len() - 1;
                 machine.name(NameChange::Made { path: path.to_path_buf(), node: Node::File(inode) });
                 inode
@@ -432,7 +448,7 @@ impl File for MemFile {
         let stops = machine.operation();
         let fails = machine.fault(Fault::Write, &self.path);
         let len = if fails.is_err() { bytes.len() / 2 } else { bytes.len() };
-        machine.inodes[self.inode].change(Change::Write { at, bytes: bytes[..len].to_vec() });
+        machine.change(self.inode, Change::Write { at, bytes: bytes[..len].to_vec() });
         stops.and(fails)
     }
 
@@ -462,8 +478,12 @@ impl File for MemFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         let mut machine = locked(&self.machine);
         machine.operation()?;
-        machine.inodes[self.inode].change(Change::Truncate(len as usize));
+        machine.change(self.inode, Change::Truncate(len as usize));
         Ok(())
+    }
+
+    fn modified_ms(&self) -> io::Result<i64> {
+        Ok(locked(&self.machine).inodes[self.inode].modified_ms)
     }
 
     fn len(&self) -> io::Result<u64> {

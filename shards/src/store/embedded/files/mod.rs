@@ -69,6 +69,8 @@ pub trait File: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Cuts the file off.
     fn truncate(&self, len: u64) -> io::Result<()>;
+    /// When it was last written or cut off, in ms since 1970.
+    fn modified_ms(&self) -> io::Result<i64>;
     /// Bytes in the file.
     fn len(&self) -> io::Result<u64>;
     /// Whether there are none.

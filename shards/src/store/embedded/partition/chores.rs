@@ -153,8 +153,8 @@ impl PartitionLog {
 
     /// Removes the oldest segments as long as their newest record is older than `retention_ms`, or as those
     /// behind them have `retention_bytes` or more; -1 means no bound. The last segment goes as well when all
-    /// of it has to: appends then begin another (Kafka's rule). A segment without a single timestamp has no
-    /// age. Says how many went.
+    /// of it has to: appends then begin another (Kafka's rule). The age of a segment without a single timestamp
+    /// is that of its last append. Says how many went.
     pub fn apply_retention(&mut self, now_ms: i64, retention_ms: i64, retention_bytes: i64) -> usize {
         if self.is_closed() {
             return 0;
@@ -167,7 +167,7 @@ impl PartitionLog {
         for segment in &self.segments {
             let over = excess >= segment.size && excess > 0;
             let oldest = now_ms.saturating_sub(retention_ms);
-            let old = retention_ms >= 0 && (0..oldest).contains(&segment.max_timestamp);
+            let old = retention_ms >= 0 && segment.newest_ms() < oldest;
             if segment.size == 0 || segment.written < segment.size || !(over || old) {
                 break;
             }

@@ -290,7 +290,7 @@ impl PartitionLog {
         }
         self.end_offset = last_offset + 1;
         let segment = self.segments.last_mut().expect("a log has a segment");
-        segment.add(base_offset, last_offset, bytes.len() as u64, max_timestamp);
+        segment.add(base_offset, last_offset, bytes.len() as u64, max_timestamp, now_ms);
         self.unwritten.push_back(Unwritten {
             end_offset: self.end_offset,
             segment: segment.base_offset,

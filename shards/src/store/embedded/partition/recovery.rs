@@ -167,7 +167,8 @@ impl Recovery {
             if !bases.contains(&summary.base_offset) {
                 return Err(damaged(&path, "it is missing"));
             }
-            let len = self.files.open(&path, Open::Read)?.len()?;
+            let file = self.files.open(&path, Open::Read)?;
+            let len = file.len()?;
             let right = if nth == last { len >= summary.size } else { len == summary.size };
             if !right {
                 return Err(damaged(&path, format!("it has {len} bytes, {} are known", summary.size)));
@@ -176,7 +177,8 @@ impl Recovery {
                 Some(next) => next.base_offset,
                 None => checkpoint.end_offset,
             };
-            let segment = self.known(summary, end_offset, nth == last);
+            let mut segment = self.known(summary, end_offset, nth == last);
+            segment.last_append_ms = file.modified_ms()?;
             self.segments.push(segment);
         }
         self.log_start_offset = checkpoint.log_start_offset;
@@ -228,7 +230,7 @@ impl Recovery {
         let segment = self.segments.last_mut().expect("there is one to scan");
         let path = segment::log_path(&self.dir, segment.base_offset);
         let file = self.files.open(&path, Open::Write)?;
-        let (from, len) = (segment.size, file.len()?);
+        let (from, len, modified_ms) = (segment.size, file.len()?, file.modified_ms()?);
         let mut scanner = Scanner::new(file.clone(), from, len);
         loop {
             match scanner.step()? {
@@ -241,7 +243,7 @@ impl Recovery {
                         ));
                     };
                     let bytes = frame.end() - frame.position;
-                    segment.add(header.base_offset, header.last_offset(), bytes, header.max_timestamp);
+                    segment.add(header.base_offset, header.last_offset(), bytes, header.max_timestamp, modified_ms);
                     self.epochs.begin(header.partition_leader_epoch, header.base_offset);
                     if header.producer_id >= 0 {
                         let stamp = if header.is_log_append_time() { header.max_timestamp } else { -1 };

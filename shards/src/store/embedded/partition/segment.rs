@@ -48,6 +48,8 @@ pub(crate) struct Segment {
     pub(crate) written: u64,
     /// The largest timestamp of those.
     pub(crate) written_max_timestamp: i64,
+    /// When a frame was last appended, in ms since 1970; that the file says so, after a start.
+    pub(crate) last_append_ms: i64,
     pub(crate) index: Index,
 }
 
@@ -60,12 +62,13 @@ impl Segment {
             max_timestamp: -1,
             written: 0,
             written_max_timestamp: -1,
+            last_append_ms: -1,
             index: Index::Memory { entries: Vec::new(), flushed: 0 },
         }
     }
 
     /// Takes in a frame at the end.
-    pub(crate) fn add(&mut self, base_offset: i64, last_offset: i64, len: u64, max_timestamp: i64) {
+    pub(crate) fn add(&mut self, base_offset: i64, last_offset: i64, len: u64, max_timestamp: i64, appended_ms: i64) {
         if let Index::Memory { entries, .. } = &mut self.index
             && let (Ok(position), Ok(relative_offset)) =
                 (u32::try_from(self.size), u32::try_from(base_offset - self.base_offset))
@@ -76,6 +79,13 @@ impl Segment {
         self.size += len;
         self.end_offset = last_offset + 1;
         self.max_timestamp = self.max_timestamp.max(max_timestamp);
+        self.last_append_ms = appended_ms;
+    }
+
+    /// What the segment's age counts from, in ms since 1970: its newest record's timestamp; when none has
+    /// one, the last append (Kafka takes the file's time of modification, as a start does here).
+    pub(crate) fn newest_ms(&self) -> i64 {
+        if self.max_timestamp >= 0 { self.max_timestamp } else { self.last_append_ms }
     }
 
     /// Everything that was added is in the file.

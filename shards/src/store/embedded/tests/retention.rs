@@ -79,7 +79,7 @@ fn an_append_right_behind_retention_makes_the_next_file_and_survives_a_restart()
 }
 
 #[test]
-fn size_keeps_as_much_as_it_says_and_records_without_a_time_have_no_age() {
+fn size_keeps_as_much_as_it_says() {
     on_both(|files, dir| {
         let mut log = open(&files, dir, 1);
         fill(&mut log, 1000..1040);
@@ -91,10 +91,64 @@ fn size_keeps_as_much_as_it_says_and_records_without_a_time_have_no_age() {
         assert!(log.apply_retention(0, -1, 0) > 0);
         settle(&mut log);
         assert_eq!((log.size(), log.log_start_offset()), (0, 40));
-        append(&mut log, 0, &batch(&[-1], "no time", None)).unwrap();
-        settle(&mut log);
-        assert_eq!(log.apply_retention(i64::MAX, 0, -1), 0);
     });
+}
+
+#[test]
+fn records_without_a_time_are_as_old_as_their_append() {
+    on_both(|files, dir| {
+        let mut log = open(&files, dir, 1);
+        append(&mut log, 10_000, &batch(&[-1], "no time", None)).unwrap();
+        append(&mut log, 10_500, &batch(&[-1, -1], "nor these", None)).unwrap();
+        settle(&mut log);
+        assert_eq!(log.apply_retention(i64::MAX, -1, -1), 0, "kept for ever");
+        assert_eq!(log.apply_retention(11_500, 1000, -1), 0, "the newest counts");
+        assert_eq!(log.apply_retention(11_501, 1000, -1), 1);
+        settle(&mut log);
+        // One record with a time speaks for its segment.
+        append(&mut log, 20_000, &batch(&[-1, 5_000, -1], "one has a time", None)).unwrap();
+        settle(&mut log);
+        assert_eq!(log.apply_retention(6_000, 1000, -1), 0);
+        assert_eq!(log.apply_retention(6_001, 1000, -1), 1);
+    });
+}
+
+#[test]
+fn the_age_of_records_without_a_time_goes_on_over_restarts_and_power_cuts() {
+    for (is_orderly, seed) in [(true, 0), (false, 0), (false, 1), (false, 2)] {
+        let (machine, dir) = (MemFiles::new(), Path::new("/d"));
+        machine.create_dir(dir).unwrap();
+        machine.sync_dir(Path::new("/")).unwrap();
+        let files: Arc<dyn Files> = Arc::new(machine.clone());
+        let mut log = open(&files, dir, 1);
+        // Several segments; what the checkpoints at their ends speak of, and what they do not.
+        for n in 0..10 {
+            machine.set_now_ms(10_000 + n);
+            append(&mut log, 10_000 + n, &batch(&[-1], &"no time".repeat(20), None)).unwrap();
+            log.request_sync();
+            settle(&mut log);
+        }
+        if is_orderly {
+            log.request_checkpoint();
+            settle(&mut log);
+        }
+        machine.set_now_ms(10_500);
+        let machine = if is_orderly { machine } else { machine.crash(seed) };
+        let files: Arc<dyn Files> = Arc::new(machine.clone());
+        let mut log = open_with(&files, dir, small(), 2, 10_500);
+        assert_eq!((log.log_start_offset(), log.end_offset()), (0, 10));
+        assert_eq!(log.apply_retention(11_000, 1000, -1), 0);
+        assert!(log.apply_retention(11_005, 1000, -1) > 0, "the oldest segments");
+        assert!((1..10).contains(&log.log_start_offset()));
+        // What is appended now keeps the rest of its segment.
+        append(&mut log, 10_900, &batch(&[-1], "late", None)).unwrap();
+        settle(&mut log);
+        log.apply_retention(11_010, 1000, -1);
+        settle(&mut log);
+        assert!((1..=10).contains(&log.log_start_offset()), "{}", log.log_start_offset());
+        assert!(log.apply_retention(11_901, 1000, -1) > 0);
+        assert_eq!(log.log_start_offset(), 11);
+    }
 }
 
 #[test]
