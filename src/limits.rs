@@ -51,5 +51,25 @@ pub const PORT_RETRY: Duration = Duration::from_millis(10);
 /// `max.request.partition.size.limit`).
 pub const DESCRIBED_PARTITIONS_MAX: i32 = 2_000;
 
+/// How long a fetch session must have been idle before another may take its place (Kafka's
+/// `min.incremental.fetch.session.eviction.ms`): shorter, and clients would push each other out in turns.
+pub const FETCH_SESSION_IDLE_MIN: Duration = Duration::from_secs(120);
+
+/// Partitions that a fetch session remembers; who wants more is served without one. Consumers have tens to
+/// a few thousand.
+pub const FETCH_SESSION_PARTITIONS_MAX: usize = 10_000;
+
+/// Fetch sessions of one connection; beyond it a new one takes the place of the least recently used of
+/// them. Clients keep to one, and some have opened one at every poll.
+pub const FETCH_SESSIONS_PER_CONNECTION_MAX: usize = 4;
+
+/// What a fetch session takes of memory for a partition, its topic's name apart.
+pub const FETCH_SESSION_PARTITION_BYTES: usize = 130;
+
+/// What all fetch sessions of a shard take of memory: half a million partitions; beyond it clients fetch
+/// without one.
+pub const FETCH_SESSION_BYTES_MAX: usize = 64 << 20;
+
+const _: () = assert!(FETCH_SESSION_PARTITIONS_MAX * FETCH_SESSION_PARTITION_BYTES * 16 < FETCH_SESSION_BYTES_MAX);
 const _: () = assert!(OPEN_FILES_MIN > DESCRIPTORS_RESERVED);
 const _: () = assert!(SHARDS_MAX <= u16::MAX as usize);

@@ -29,7 +29,7 @@ pub struct ShardScrape {
     pub fetch_sessions: usize,
     /// Connections that a panic ended.
     pub panics: u64,
-    /// Connections turned away, by limit.
+    /// Connections turned away, and Fetches served without the session they asked for, by limit.
     pub refused: Vec<(&'static str, u64)>,
     /// Requests answered, by API key.
     pub requests: Vec<(i16, u64)>,
@@ -107,13 +107,15 @@ impl Scrapes {
 }
 
 fn scrape(front: &Front, report: ShardReport) -> ShardScrape {
+    let sessions = front.fetch_sessions.borrow();
+    let refused = front.refused.borrow().iter().map(|(&limit, &count)| (limit, count)).collect::<Vec<_>>();
     ShardScrape {
         report,
         connections: front.open_here.get(),
         in_flight_bytes: front.shared.in_flight.held(),
-        fetch_sessions: front.fetch_sessions.borrow().len(),
+        fetch_sessions: sessions.len(),
         panics: front.shared.panics.get(),
-        refused: front.refused.borrow().iter().map(|(&limit, &count)| (limit, count)).collect(),
+        refused: refused.into_iter().chain([("max_fetch_sessions", sessions.refused())]).collect(),
         requests: front.shared.requests.borrow().iter().map(|(&key, &count)| (key, count)).collect(),
     }
 }

@@ -162,7 +162,11 @@ async fn serve_shard(parts: ShardParts, common: Common) {
     let front = Rc::new(Front {
         shard: shard.clone(),
         settings: Rc::new(common.api),
-        fetch_sessions: Rc::new(RefCell::new(FetchSessions::new(shard.id(), config.max_fetch_sessions))),
+        fetch_sessions: Rc::new(RefCell::new(FetchSessions::new(
+            shard.id(),
+            config.max_fetch_sessions,
+            uuid::Uuid::new_v4().as_fields().0,
+        ))),
         shared: Rc::new(Shared {
             limits: config.connection_limits(),
             pool: BufferPool::new(),

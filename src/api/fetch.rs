@@ -65,8 +65,13 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
     let by_id = ctx.api_version >= TOPIC_IDS_SINCE;
     let asked = Asked { session_id: request.session_id, session_epoch: request.session_epoch, by_id };
     let sessions = &ctx.connection.fetch_sessions;
-    let session =
-        sessions.borrow_mut().handle(Instant::now(), asked, wanted(&request, by_id), &forgotten(&request, by_id));
+    let session = sessions.borrow_mut().handle(
+        Instant::now(),
+        ctx.connection.id,
+        asked,
+        wanted(&request, by_id),
+        &forgotten(&request, by_id),
+    );
     let (mode, wanted) = match session {
         Ok(it) => it,
         Err(error) => return encode(ctx, error, 0, Vec::new()),
@@ -81,14 +86,18 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
     let max_wait_ms = request.max_wait_ms.min(ctx.connection.settings.max_fetch_wait_ms);
     let max_wait = Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0));
 
-    // A session moves who got records to its back; without one the start of each Fetch moves on, so that
-    // under a small budget every owner gets its turn.
-    let start = match mode {
-        Mode::Sessionless if !asking.is_empty() => ctx.connection.next_fetch_turn() % asking.len(),
+    // A session moves who got records to its back. Without one a Fetch begins with who was passed over in
+    // the one before: every partition gets its turn, also when the client takes turns of its own, to which
+    // a start that only moved on would keep step.
+    let start = match (mode, &*ctx.connection.passed_over.borrow()) {
+        (Mode::Sessionless, Some(key)) => asking.iter().position(|a| a.key == *key).unwrap_or(0),
         _ => 0,
     };
     asking.rotate_left(start);
     let mut fetched = read(ctx, &asking, min_bytes, max_bytes, max_wait).await;
+    if mode == Mode::Sessionless {
+        *ctx.connection.passed_over.borrow_mut() = passed_over(&asking, &fetched);
+    }
     asking.rotate_right(start);
     fetched.rotate_right(start);
     if ctx.api_version < ZSTD_SINCE {
@@ -329,6 +338,19 @@ fn end_before_zstd(fetched: &mut Fetched) {
         Some(0) => *fetched = Fetched::failed(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE),
         Some(nth) => fetched.records.truncate(nth),
     }
+}
+
+/// The first partition that had records to give and gave none, since others had used the bytes up.
+fn passed_over(asking: &[Asking], fetched: &[Fetched]) -> Option<Key> {
+    let mut both = asking.iter().zip(fetched);
+    let found = both.find(|(asking, fetched)| match &asking.plan {
+        Ok((_, wanted)) => {
+            let answers = fetched.error.is_err() || fetched.diverging_epoch.is_some() || !fetched.records.is_empty();
+            !answers && fetched.high_watermark > wanted.fetch_offset
+        }
+        Err(_) => false,
+    });
+    found.map(|(asking, _)| asking.key.clone())
 }
 
 fn encode(ctx: &RequestContext, error: ErrorCode, session_id: i32, answered: Vec<Answered>) -> Outcome {

@@ -2,17 +2,25 @@
 //!
 //! The sessions of one shard, as a value. A session lives on the shard of the connection that made it;
 //! its id carries the shard in its top bits, and another shard answers
-//! `FETCH_SESSION_ID_NOT_FOUND(70)`, at which clients start over. Their number is bounded: a new one
-//! takes the place of the one that was not used for longest, if that was long enough ago, otherwise the
-//! fetcher is served without a session.
+//! `FETCH_SESSION_ID_NOT_FOUND(70)`, at which clients start over. It ends with the connection that used it
+//! last: clients start over on a connection that they had to open again, so nobody would come back for it.
+//!
+//! Their number and what they remember are bounded: a new one takes the place of the one that was not used
+//! for longest, if that was long enough ago, otherwise the fetcher is served without a session. Who opens
+//! one after the other on a connection only gives up its own earlier ones.
 
-use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Instant;
 
 use indexmap::IndexMap;
-use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
+use ringgate_group::{ConnectionId, ErrorCode};
 use uuid::Uuid;
+
+use crate::limits::{
+    FETCH_SESSION_BYTES_MAX, FETCH_SESSION_IDLE_MIN, FETCH_SESSION_PARTITION_BYTES, FETCH_SESSION_PARTITIONS_MAX,
+    FETCH_SESSIONS_PER_CONNECTION_MAX,
+};
 
 /// How a session names a topic: by name up to Fetch v12, by id from v13.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,6 +33,16 @@ pub enum TopicKey {
 
 /// A partition as a fetcher names it.
 pub type Key = (TopicKey, i32);
+
+/// What a session that has this partition takes of memory for it: names of which several partitions share
+/// one are counted for each.
+fn bytes_of(key: &Key) -> usize {
+    let name = match &key.0 {
+        TopicKey::Name(name) => name.len(),
+        TopicKey::Id(_) => 0,
+    };
+    FETCH_SESSION_PARTITION_BYTES + name
+}
 
 /// What a fetcher wants of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +65,8 @@ struct Told {
 }
 
 struct Session {
+    /// Who used it last.
+    connection: ConnectionId,
     epoch: i32,
     by_id: bool,
     partitions: IndexMap<Key, (Wanted, Option<Told>)>,
@@ -54,6 +74,8 @@ struct Session {
     /// pass, since moving one costs as much as there are partitions, and a request may name very many.
     served: HashSet<usize>,
     used: Instant,
+    /// What it takes of memory, by [`bytes_of`].
+    bytes: usize,
 }
 
 impl Session {
@@ -88,6 +110,11 @@ pub enum Mode {
     Incremental(i32),
 }
 
+/// The epoch of a request that ends a session, or wants none.
+const FINAL_EPOCH: i32 = -1;
+/// The epoch of a request that makes a session.
+const INITIAL_EPOCH: i32 = 0;
+
 /// What one Fetch request asks of the sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
@@ -103,25 +130,33 @@ pub struct Asked {
 pub struct FetchSessions {
     shard: ShardId,
     sessions: HashMap<i32, Session>,
+    /// Every session by when it was used.
+    by_use: BTreeSet<(Instant, i32)>,
+    of_connection: HashMap<ConnectionId, Vec<i32>>,
+    /// What all of them take.
+    bytes: usize,
     most: usize,
     next: u32,
+    refused: u64,
 }
-
-/// A session must have been idle for this long before another may take its place
-/// (`min.incremental.fetch.session.eviction.ms`).
-pub const EVICTION_IDLE: Duration = Duration::from_secs(120);
-
-/// Partitions that a session remembers, at about 130 bytes each; who wants more is served without one.
-/// Consumers have tens to a few thousand.
-pub const PARTITIONS_MAX: usize = 10_000;
 
 /// Bits of a session id below those of its shard.
 const SEQUENCE_BITS: u32 = 20;
 
 impl FetchSessions {
-    /// No sessions yet, `most` at the most.
-    pub fn new(shard: ShardId, most: usize) -> FetchSessions {
-        FetchSessions { shard, sessions: HashMap::new(), most, next: 0 }
+    /// No sessions yet, `most` at the most. Ids count up from `first`, which differs from one start of the
+    /// gateway to the next, so that nobody goes on with a session that has become somebody else's.
+    pub fn new(shard: ShardId, most: usize, first: u32) -> FetchSessions {
+        FetchSessions {
+            shard,
+            sessions: HashMap::new(),
+            by_use: BTreeSet::new(),
+            of_connection: HashMap::new(),
+            bytes: 0,
+            most,
+            next: first,
+            refused: 0,
+        }
     }
 
     /// How many sessions there are.
@@ -134,6 +169,11 @@ impl FetchSessions {
         self.sessions.is_empty()
     }
 
+    /// How often a fetcher that asked for a session was served without one.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// Takes a request in and says what to read, in order, and how to answer.
     ///
     /// # Errors
@@ -142,16 +182,17 @@ impl FetchSessions {
     pub fn handle(
         &mut self,
         now: Instant,
+        connection: ConnectionId,
         asked: Asked,
         wanted: Vec<(Key, Wanted)>,
         forgotten: &[Key],
     ) -> Result<(Mode, Vec<(Key, Wanted)>), ErrorCode> {
-        if asked.session_epoch <= 0 {
-            self.sessions.remove(&asked.session_id);
-            if asked.session_epoch < 0 || wanted.is_empty() || wanted.len() > PARTITIONS_MAX {
+        if matches!(asked.session_epoch, FINAL_EPOCH | INITIAL_EPOCH) {
+            self.remove(asked.session_id);
+            if asked.session_epoch == FINAL_EPOCH || wanted.is_empty() {
                 return Ok((Mode::Sessionless, wanted));
             }
-            return Ok((self.begin(now, asked.by_id, &wanted), wanted));
+            return Ok((self.begin(now, connection, asked.by_id, &wanted), wanted));
         }
         let session = self.sessions.get_mut(&asked.session_id).ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
         if session.epoch != asked.session_epoch {
@@ -160,10 +201,8 @@ impl FetchSessions {
         if session.by_id != asked.by_id {
             return Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
         }
-        if session.partitions.len() + wanted.len() > PARTITIONS_MAX + forgotten.len() {
-            // The fetcher asks for all of them again, and is then served without a session.
-            self.sessions.remove(&asked.session_id);
-            return Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
+        if session.partitions.len() + wanted.len() > FETCH_SESSION_PARTITIONS_MAX + forgotten.len() {
+            return Err(self.outgrown(asked.session_id));
         }
         session.take_turns();
         if !forgotten.is_empty() {
@@ -174,14 +213,34 @@ impl FetchSessions {
             // What the fetcher was told stays true when it only moves on.
             session.partitions.entry(key).and_modify(|(w, _)| *w = wanted).or_insert((wanted, None));
         }
-        session.used = now;
         if session.partitions.is_empty() {
-            self.sessions.remove(&asked.session_id);
+            self.remove(asked.session_id);
             return Ok((Mode::Sessionless, Vec::new()));
         }
-        session.epoch = session.epoch.checked_add(1).unwrap_or(1);
+        session.epoch = session.epoch.checked_add(1).unwrap_or(INITIAL_EPOCH + 1);
         let all = session.partitions.iter().map(|(key, (wanted, _))| (key.clone(), *wanted)).collect();
+        let bytes = session.partitions.keys().map(bytes_of).sum();
+        self.used(now, asked.session_id, connection, bytes);
+        while self.bytes > FETCH_SESSION_BYTES_MAX {
+            if !self.evict(now) {
+                return Err(self.outgrown(asked.session_id));
+            }
+        }
         Ok((Mode::Incremental(asked.session_id), all))
+    }
+
+    /// Ends the sessions that this connection was the last to use.
+    pub fn connection_closed(&mut self, connection: ConnectionId) {
+        for id in self.of_connection.get(&connection).cloned().unwrap_or_default() {
+            self.remove(id);
+        }
+    }
+
+    /// Ends a session for which there is no room any more. The fetcher asks for everything again, and is
+    /// then served without one.
+    fn outgrown(&mut self, id: i32) -> ErrorCode {
+        self.remove(id);
+        ErrorCode::FETCH_SESSION_ID_NOT_FOUND
     }
 
     /// Whether an incremental answer must name the partition, and remembers what it says. A partition
@@ -212,27 +271,76 @@ impl FetchSessions {
         news
     }
 
-    fn begin(&mut self, now: Instant, by_id: bool, wanted: &[(Key, Wanted)]) -> Mode {
-        if self.sessions.len() >= self.most && !self.evict(now) {
+    fn begin(&mut self, now: Instant, connection: ConnectionId, by_id: bool, wanted: &[(Key, Wanted)]) -> Mode {
+        let own = self.of_connection.get(&connection).map_or(&[][..], Vec::as_slice);
+        if own.len() >= FETCH_SESSIONS_PER_CONNECTION_MAX {
+            let oldest = own.iter().copied().min_by_key(|id| self.sessions.get(id).map(|session| session.used));
+            oldest.into_iter().for_each(|id| self.remove(id));
+        }
+        let bytes: usize = wanted.iter().map(|(key, _)| bytes_of(key)).sum();
+        if wanted.len() > FETCH_SESSION_PARTITIONS_MAX || bytes > FETCH_SESSION_BYTES_MAX {
+            self.refused += 1;
             return Mode::Sessionless;
         }
+        while self.sessions.len() >= self.most || self.bytes + bytes > FETCH_SESSION_BYTES_MAX {
+            if !self.evict(now) {
+                self.refused += 1;
+                return Mode::Sessionless;
+            }
+        }
         let id = loop {
-            self.next = (self.next + 1) & ((1 << SEQUENCE_BITS) - 1);
+            self.next = self.next.wrapping_add(1) & ((1 << SEQUENCE_BITS) - 1);
             let id = (u32::from(self.shard.0) << SEQUENCE_BITS | self.next) as i32;
             if id != 0 && !self.sessions.contains_key(&id) {
                 break id;
             }
         };
         let partitions = wanted.iter().map(|(key, wanted)| (key.clone(), (*wanted, None))).collect();
-        self.sessions.insert(id, Session { epoch: 1, by_id, partitions, served: HashSet::new(), used: now });
+        let epoch = INITIAL_EPOCH + 1;
+        let session = Session { connection, epoch, by_id, partitions, served: HashSet::new(), used: now, bytes };
+        self.sessions.insert(id, session);
+        self.by_use.insert((now, id));
+        self.of_connection.entry(connection).or_default().push(id);
+        self.bytes += bytes;
         Mode::Full(id)
     }
 
+    /// A connection has used the session, which now takes so many bytes.
+    fn used(&mut self, now: Instant, id: i32, connection: ConnectionId, bytes: usize) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        self.by_use.remove(&(session.used, id));
+        self.by_use.insert((now, id));
+        session.used = now;
+        self.bytes = self.bytes - session.bytes + bytes;
+        session.bytes = bytes;
+        let before = std::mem::replace(&mut session.connection, connection);
+        if before != connection {
+            self.disown(before, id);
+            self.of_connection.entry(connection).or_default().push(id);
+        }
+    }
+
+    fn remove(&mut self, id: i32) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        self.by_use.remove(&(session.used, id));
+        self.bytes -= session.bytes;
+        self.disown(session.connection, id);
+    }
+
+    fn disown(&mut self, connection: ConnectionId, id: i32) {
+        if let Some(own) = self.of_connection.get_mut(&connection) {
+            own.retain(|own| *own != id);
+            if own.is_empty() {
+                self.of_connection.remove(&connection);
+            }
+        }
+    }
+
+    /// Ends the session that was not used for longest, if that was long enough ago.
     fn evict(&mut self, now: Instant) -> bool {
-        let oldest = self.sessions.iter().min_by_key(|(_, s)| s.used).map(|(&id, s)| (id, s.used));
-        match oldest {
-            Some((id, used)) if now.duration_since(used) >= EVICTION_IDLE => {
-                self.sessions.remove(&id);
+        match self.by_use.first() {
+            Some(&(used, id)) if now.duration_since(used) >= FETCH_SESSION_IDLE_MIN => {
+                self.remove(id);
                 true
             }
             _ => false,
@@ -243,6 +351,10 @@ impl FetchSessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    /// The connection of a test that has one.
+    const HERE: ConnectionId = ConnectionId(1);
 
     fn key(partition: i32) -> Key {
         (TopicKey::Name("t".into()), partition)
@@ -258,7 +370,7 @@ mod tests {
 
     fn begun(sessions: &mut FetchSessions, now: Instant, partitions: i32) -> i32 {
         let wanted = (0..partitions).map(|p| (key(p), from(0))).collect();
-        match sessions.handle(now, asked(0, 0), wanted, &[]).unwrap().0 {
+        match sessions.handle(now, HERE, asked(0, 0), wanted, &[]).unwrap().0 {
             Mode::Full(id) => id,
             other => panic!("no session was made: {other:?}"),
         }
@@ -267,10 +379,10 @@ mod tests {
     #[test]
     fn a_session_remembers_what_it_was_asked_for() {
         let now = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(5), 10);
+        let mut sessions = FetchSessions::new(ShardId(5), 10, 7);
         let id = begun(&mut sessions, now, 3);
         assert_eq!(id >> SEQUENCE_BITS, 5);
-        let (mode, all) = sessions.handle(now, asked(id, 1), vec![(key(1), from(7))], &[key(0)]).unwrap();
+        let (mode, all) = sessions.handle(now, HERE, asked(id, 1), vec![(key(1), from(7))], &[key(0)]).unwrap();
         assert_eq!(mode, Mode::Incremental(id));
         assert_eq!(all, [(key(1), from(7)), (key(2), from(0))]);
     }
@@ -278,14 +390,14 @@ mod tests {
     #[test]
     fn a_session_has_a_bounded_number_of_partitions() {
         let now = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(0), 10);
-        let most = PARTITIONS_MAX as i32;
+        let mut sessions = FetchSessions::new(ShardId(0), 10, 7);
+        let most = FETCH_SESSION_PARTITIONS_MAX as i32;
         let wanted = |count: i32| (0..count).map(|p| (key(p), from(0))).collect::<Vec<_>>();
-        assert_eq!(sessions.handle(now, asked(0, 0), wanted(most + 1), &[]).unwrap().0, Mode::Sessionless);
+        assert_eq!(sessions.handle(now, HERE, asked(0, 0), wanted(most + 1), &[]).unwrap().0, Mode::Sessionless);
         let id = begun(&mut sessions, now, most);
-        let (mode, _) = sessions.handle(now, asked(id, 1), vec![(key(most), from(0))], &[key(0)]).unwrap();
+        let (mode, _) = sessions.handle(now, HERE, asked(id, 1), vec![(key(most), from(0))], &[key(0)]).unwrap();
         assert_eq!(mode, Mode::Incremental(id), "one for another");
-        let grown = sessions.handle(now, asked(id, 2), vec![(key(most + 1), from(0))], &[]);
+        let grown = sessions.handle(now, HERE, asked(id, 2), vec![(key(most + 1), from(0))], &[]);
         assert_eq!(grown.unwrap_err(), ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
         assert!(sessions.is_empty());
     }
@@ -293,20 +405,23 @@ mod tests {
     #[test]
     fn a_wrong_epoch_is_71_an_unknown_session_70_and_a_change_of_naming_106() {
         let now = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let mut sessions = FetchSessions::new(ShardId(0), 10, 7);
         let id = begun(&mut sessions, now, 1);
-        let ask = |s: &mut FetchSessions, asked| s.handle(now, asked, Vec::new(), &[]).unwrap_err();
+        let ask = |s: &mut FetchSessions, asked| s.handle(now, HERE, asked, Vec::new(), &[]).unwrap_err();
         assert_eq!(ask(&mut sessions, asked(id, 2)), ErrorCode::INVALID_FETCH_SESSION_EPOCH);
         assert_eq!(ask(&mut sessions, asked(id + 1, 1)), ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
         let by_id = Asked { by_id: true, ..asked(id, 1) };
         assert_eq!(ask(&mut sessions, by_id), ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
-        assert!(sessions.handle(now, asked(id, 1), Vec::new(), &[]).is_ok(), "errors leave the session as it was");
+        assert!(
+            sessions.handle(now, HERE, asked(id, 1), Vec::new(), &[]).is_ok(),
+            "errors leave the session as it was"
+        );
     }
 
     #[test]
     fn an_incremental_answer_names_only_what_is_new() {
         let now = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let mut sessions = FetchSessions::new(ShardId(0), 10, 7);
         let id = begun(&mut sessions, now, 2);
         assert!(sessions.is_news(Mode::Full(id), &key(0), 10, 0, false), "a full answer names all");
         let mode = Mode::Incremental(id);
@@ -319,32 +434,34 @@ mod tests {
     #[test]
     fn a_partition_that_got_records_goes_to_the_back() {
         let now = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let mut sessions = FetchSessions::new(ShardId(0), 10, 7);
         let id = begun(&mut sessions, now, 3);
         sessions.is_news(Mode::Full(id), &key(0), 10, 0, true);
-        let (_, all) = sessions.handle(now, asked(id, 1), Vec::new(), &[]).unwrap();
+        let (_, all) = sessions.handle(now, HERE, asked(id, 1), Vec::new(), &[]).unwrap();
         assert_eq!(all.iter().map(|((_, p), _)| *p).collect::<Vec<_>>(), [1, 2, 0]);
     }
 
     #[test]
     fn the_last_epoch_is_followed_by_1() {
         let now = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let mut sessions = FetchSessions::new(ShardId(0), 10, 7);
         let id = begun(&mut sessions, now, 1);
         sessions.sessions.get_mut(&id).unwrap().epoch = i32::MAX;
-        sessions.handle(now, asked(id, i32::MAX), Vec::new(), &[]).unwrap();
-        assert!(sessions.handle(now, asked(id, 1), Vec::new(), &[]).is_ok());
+        sessions.handle(now, HERE, asked(id, i32::MAX), Vec::new(), &[]).unwrap();
+        assert!(sessions.handle(now, HERE, asked(id, 1), Vec::new(), &[]).is_ok());
     }
 
     #[test]
     fn epoch_minus_1_ends_a_session_and_epoch_0_starts_over() {
         let now = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(0), 10);
+        let mut sessions = FetchSessions::new(ShardId(0), 10, 7);
         let id = begun(&mut sessions, now, 1);
-        let (mode, all) = sessions.handle(now, asked(id, -1), vec![(key(0), from(3))], &[]).unwrap();
+        let strange = sessions.handle(now, HERE, asked(id, -2), Vec::new(), &[]);
+        assert_eq!(strange.unwrap_err(), ErrorCode::INVALID_FETCH_SESSION_EPOCH, "no other means anything");
+        let (mode, all) = sessions.handle(now, HERE, asked(id, -1), vec![(key(0), from(3))], &[]).unwrap();
         assert_eq!((mode, all.len(), sessions.len()), (Mode::Sessionless, 1, 0));
         let id = begun(&mut sessions, now, 1);
-        let (mode, _) = sessions.handle(now, asked(id, 0), vec![(key(0), from(3))], &[]).unwrap();
+        let (mode, _) = sessions.handle(now, HERE, asked(id, 0), vec![(key(0), from(3))], &[]).unwrap();
         assert!(matches!(mode, Mode::Full(other) if other != id));
         assert_eq!(sessions.len(), 1);
     }
@@ -352,16 +469,16 @@ mod tests {
     #[test]
     fn who_got_something_goes_to_the_back_and_forgetting_keeps_the_order_also_among_very_many() {
         let now = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(0), 10);
-        let many = PARTITIONS_MAX as i32;
+        let mut sessions = FetchSessions::new(ShardId(0), 10, 7);
+        let many = FETCH_SESSION_PARTITIONS_MAX as i32;
         let wanted = (0..many).map(|index| (key(index), from(0))).collect();
-        let (mode, all) = sessions.handle(now, asked(0, 0), wanted, &[]).unwrap();
+        let (mode, all) = sessions.handle(now, HERE, asked(0, 0), wanted, &[]).unwrap();
         let Mode::Full(id) = mode else { panic!("{mode:?}") };
         for (key, _) in &all {
             assert!(sessions.is_news(mode, key, 0, 0, key.1 != 7));
         }
         let forgotten: Vec<Key> = (10..many).map(key).collect();
-        let (_, left) = sessions.handle(now, asked(id, 1), Vec::new(), &forgotten).unwrap();
+        let (_, left) = sessions.handle(now, HERE, asked(id, 1), Vec::new(), &forgotten).unwrap();
         let order: Vec<i32> = left.iter().map(|((_, index), _)| *index).collect();
         assert_eq!(order, [7, 0, 1, 2, 3, 4, 5, 6, 8, 9], "the one that got nothing comes first");
     }
@@ -369,14 +486,95 @@ mod tests {
     #[test]
     fn at_the_limit_a_new_session_replaces_only_one_that_was_idle_for_long() {
         let start = Instant::now();
-        let mut sessions = FetchSessions::new(ShardId(0), 2);
+        let mut sessions = FetchSessions::new(ShardId(0), 2, 7);
         let first = begun(&mut sessions, start, 1);
         begun(&mut sessions, start + Duration::from_secs(1), 1);
         let wanted = || vec![(key(0), from(0))];
-        let soon = sessions.handle(start + Duration::from_secs(2), asked(0, 0), wanted(), &[]).unwrap();
+        let soon = sessions.handle(start + Duration::from_secs(2), HERE, asked(0, 0), wanted(), &[]).unwrap();
         assert_eq!((soon.0, sessions.len()), (Mode::Sessionless, 2));
-        let later = sessions.handle(start + EVICTION_IDLE, asked(0, 0), wanted(), &[]).unwrap();
+        let later = sessions.handle(start + FETCH_SESSION_IDLE_MIN, HERE, asked(0, 0), wanted(), &[]).unwrap();
         assert!(matches!(later.0, Mode::Full(_)));
         assert!(!sessions.sessions.contains_key(&first), "the one unused for longest made room");
+    }
+
+    /// A session on `connection`.
+    fn opened(sessions: &mut FetchSessions, now: Instant, connection: u64) -> Option<i32> {
+        let wanted = vec![(key(0), from(0))];
+        match sessions.handle(now, ConnectionId(connection), asked(0, 0), wanted, &[]).unwrap().0 {
+            Mode::Full(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    fn is_empty_inside(sessions: &FetchSessions) -> bool {
+        let lists = (sessions.sessions.len(), sessions.by_use.len(), sessions.of_connection.len());
+        (lists, sessions.bytes) == ((0, 0, 0), 0)
+    }
+
+    #[test]
+    fn a_closed_connection_takes_its_sessions_along_and_makes_room_at_once() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 2, 7);
+        let (first, second) = (opened(&mut sessions, now, 1).unwrap(), opened(&mut sessions, now, 2).unwrap());
+        assert_eq!((opened(&mut sessions, now, 3), sessions.refused()), (None, 1));
+        sessions.connection_closed(ConnectionId(1));
+        assert!(!sessions.sessions.contains_key(&first) && sessions.sessions.contains_key(&second));
+        assert!(opened(&mut sessions, now, 3).is_some());
+        for connection in [2, 3, 4] {
+            sessions.connection_closed(ConnectionId(connection));
+        }
+        assert!(is_empty_inside(&sessions));
+    }
+
+    #[test]
+    fn a_session_belongs_to_the_connection_that_used_it_last() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 2, 7);
+        let id = opened(&mut sessions, now, 1).unwrap();
+        sessions.handle(now, ConnectionId(2), asked(id, 1), Vec::new(), &[]).unwrap();
+        sessions.connection_closed(ConnectionId(1));
+        assert!(sessions.handle(now, ConnectionId(2), asked(id, 2), Vec::new(), &[]).is_ok());
+        sessions.connection_closed(ConnectionId(2));
+        assert!(is_empty_inside(&sessions));
+    }
+
+    #[test]
+    fn who_opens_one_session_after_the_other_gives_up_its_own() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 1000, 7);
+        let other = opened(&mut sessions, now, 2).unwrap();
+        let ids: Vec<_> = (0..100).map(|n| opened(&mut sessions, now + Duration::from_millis(n), 1).unwrap()).collect();
+        assert_eq!(sessions.len(), 1 + FETCH_SESSIONS_PER_CONNECTION_MAX);
+        assert!(sessions.sessions.contains_key(&other));
+        let kept = &ids[ids.len() - FETCH_SESSIONS_PER_CONNECTION_MAX..];
+        assert!(kept.iter().all(|id| sessions.sessions.contains_key(id)), "the latest");
+        sessions.connection_closed(ConnectionId(1));
+        sessions.connection_closed(ConnectionId(2));
+        assert!(is_empty_inside(&sessions));
+    }
+
+    #[test]
+    fn what_sessions_remember_is_bounded_also_when_topics_have_long_names() {
+        let now = Instant::now();
+        let mut sessions = FetchSessions::new(ShardId(0), 1000, 7);
+        let name: std::rc::Rc<str> = "n".repeat(i16::MAX as usize).into();
+        let long = |count: i32| (0..count).map(|p| ((TopicKey::Name(name.clone()), p), from(0))).collect::<Vec<_>>();
+        let open = |s: &mut FetchSessions, connection, count| {
+            s.handle(now, ConnectionId(connection), asked(0, 0), long(count), &[]).unwrap().0
+        };
+        assert_eq!(open(&mut sessions, 1, 3_000), Mode::Sessionless, "more than there is room for in all");
+        let Mode::Full(id) = open(&mut sessions, 2, 1_500) else { panic!("there is room") };
+        assert_eq!(open(&mut sessions, 3, 1_500), Mode::Sessionless, "no room beside the other");
+        assert_eq!(sessions.refused(), 2);
+        let grown = sessions.handle(now, ConnectionId(2), asked(id, 1), long(3_000), &[]);
+        assert_eq!(grown.unwrap_err(), ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
+        assert!(is_empty_inside(&sessions));
+        let Mode::Full(id) = open(&mut sessions, 3, 1_500) else { panic!("there is room again") };
+        let forgets: Vec<Key> = long(1_400).into_iter().map(|(key, _)| key).collect();
+        sessions.handle(now, ConnectionId(3), asked(id, 1), Vec::new(), &forgets).unwrap();
+        assert!(matches!(open(&mut sessions, 4, 1_500), Mode::Full(_)), "what is forgotten makes room");
+        let later = now + FETCH_SESSION_IDLE_MIN;
+        let new = sessions.handle(later, ConnectionId(5), asked(0, 0), long(1_500), &[]).unwrap().0;
+        assert!(matches!(new, Mode::Full(_)), "as does what was not used for long");
     }
 }

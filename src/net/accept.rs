@@ -161,12 +161,14 @@ fn welcome(
         fetch_sessions: front.fetch_sessions.clone(),
         parked_at: RefCell::default(),
         unsent: front.unsent.clone(),
-        fetch_turns: Cell::new(0),
+        passed_over: RefCell::default(),
     });
     front.open_here.set(front.open_here.get() + 1);
     let front = front.clone();
     ringgate_runtime::spawn(async move {
+        let id = connection.id;
         let end = connection::serve(connection, stream, front.shared.clone()).await;
+        front.fetch_sessions.borrow_mut().connection_closed(id);
         match &end {
             End::Refused(reason) => tracing::info!(%peer, reason, "connection closed"),
             End::Limit(limit, reason) => {

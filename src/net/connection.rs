@@ -23,7 +23,7 @@ use ringgate_wire::frame::{FrameError, FrameReader, RequestHeader};
 
 use super::advertise::Advertised;
 use super::budget::InFlightBytes;
-use crate::api::fetch_sessions::FetchSessions;
+use crate::api::fetch_sessions::{self, FetchSessions};
 use crate::api::{ApiSettings, Outcome, RequestContext, dispatch, heartbeat_seen};
 use crate::limits::FAREWELL;
 
@@ -67,16 +67,11 @@ pub struct Connection {
     pub parked_at: RefCell<Vec<ShardId>>,
     /// Bytes of answers of all the shard's connections that have not gone out.
     pub unsent: Rc<Cell<usize>>,
-    /// Fetches without a session so far.
-    pub fetch_turns: Cell<usize>,
+    /// The partition that the last Fetch without a session had no bytes left for: the next begins with it.
+    pub passed_over: RefCell<Option<fetch_sessions::Key>>,
 }
 
 impl Connection {
-    /// Counts a Fetch without a session.
-    pub fn next_fetch_turn(&self) -> usize {
-        self.fetch_turns.replace(self.fetch_turns.get().wrapping_add(1))
-    }
-
     /// Remembers that the connection may have something parked with this owner.
     pub fn parks_at(&self, owner: ShardId) {
         let mut parked_at = self.parked_at.borrow_mut();

@@ -1,6 +1,6 @@
 //! The harness of the end-to-end tests: a gateway process ([`gateway`]), stock clients on it
-//! ([`librdkafka`], [`member`]), and a client that writes frames by hand ([`raw`], [`partition`], [`record_batch`])
-//! for what no stock client would send.
+//! ([`librdkafka`], [`member`]), and a client that writes frames by hand ([`raw`], [`partition`], [`fetch`],
+//! [`record_batch`]) for what no stock client would send; [`metrics`] reads what the gateway reports.
 //!
 //! What must stay true: a gateway has a loopback address of its own, so that tests run side by side and a
 //! restart finds its ports again; every wait is for an event and ends at [`LIVENESS`], which tells a hang
@@ -9,9 +9,11 @@
 // Each test binary includes the whole harness and uses its own part of it.
 #![allow(dead_code)]
 
+pub mod fetch;
 pub mod gateway;
 pub mod librdkafka;
 pub mod member;
+pub mod metrics;
 pub mod partition;
 pub mod proxy;
 pub mod raw;

@@ -165,17 +165,6 @@ fn committed(raw: &mut Raw, group: &str, partition: i32) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fetch_with_nothing_to_read_is_answered_at_its_deadline() {
-    let gateway = Gateway::start(Options::new(2));
-    create_topic(&gateway, "orders", 2).await;
-    let mut raw = Raw::connect(gateway.bootstrap());
-    for max_wait_ms in [0, 50] {
-        let response = raw.call(12, &fetch_request(&[(0, 0), (1, 0)], max_wait_ms));
-        assert_eq!((response.error_code, records(&response).len()), (0, 0));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fetch_that_cannot_be_served_is_answered_at_once_with_kafkas_code() {
     let gateway = Gateway::start(Options::new(2));
     create_topic(&gateway, "orders", 1).await;

@@ -231,26 +231,6 @@ async fn slow_and_idle_clients_are_let_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fetch_sessions_are_counted_and_a_fetcher_without_one_is_served_all_the_same() {
-    let gateway = Gateway::start(Options::new(1).set("max-fetch-sessions", 1));
-    create_topic(&gateway, "read", 1).await;
-    let fetch = || {
-        let partition = FetchPartition::default().with_partition(0).with_partition_max_bytes(1 << 20);
-        let topic = FetchTopic::default().with_topic(topic_name("read")).with_partitions(vec![partition]);
-        FetchRequest::default()
-            .with_max_bytes(1 << 20)
-            .with_session_id(0)
-            .with_session_epoch(0)
-            .with_topics(vec![topic])
-    };
-    let mut first = Raw::connect(gateway.bootstrap());
-    assert_ne!(first.call(12, &fetch()).session_id, 0);
-    let mut second = Raw::connect(gateway.bootstrap());
-    let answer = second.call(12, &fetch());
-    assert_eq!((answer.session_id, answer.error_code, answer.responses.len()), (0, 0, 1));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_are_read_ahead_up_to_their_limit_and_no_further() {
     let gateway = Gateway::start(Options::new(1).set("max-requests-in-flight", 2));
     create_topic(&gateway, "quiet", 1).await;

@@ -1,33 +1,16 @@
 //! Every limit that closes or turns away a client is counted in `ringgate_limit_hit_total`.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
 use kafka_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
 use kafka_protocol::messages::{GroupId, MetadataRequest};
 
+use crate::common::eventually;
 use crate::common::gateway::{Gateway, Options};
+use crate::common::metrics::metric;
 use crate::common::raw::{Raw, string};
-use crate::common::{LIVENESS, eventually};
-
-/// Where the gateway says that its metrics are.
-fn admin(gateway: &Gateway) -> SocketAddr {
-    let wrote = gateway.written();
-    let at = wrote.find("http://").expect("the banner names the admin address") + "http://".len();
-    let end = at + wrote[at..].find('/').expect("a path");
-    wrote[at..end].parse().expect("an address")
-}
 
 /// How often this limit was met, over all shards.
 fn hits(gateway: &Gateway, limit: &str) -> u64 {
-    let mut stream = TcpStream::connect(admin(gateway)).expect("connect");
-    stream.set_read_timeout(Some(LIVENESS)).expect("read timeout");
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n").expect("ask");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("metrics");
-    let label = format!("limit=\"{limit}\"");
-    let lines = text.lines().filter(|line| line.starts_with("ringgate_limit_hit_total{") && line.contains(&label));
-    lines.map(|line| line.rsplit_once(' ').expect("a value").1.parse::<u64>().expect("a count")).sum()
+    metric(gateway, "ringgate_limit_hit_total", &format!("limit=\"{limit}\""))
 }
 
 fn join(group: &str, metadata: usize) -> JoinGroupRequest {

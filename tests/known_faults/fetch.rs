@@ -1,1 +1,0 @@
-//! Fetch and its sessions.
