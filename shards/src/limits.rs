@@ -33,6 +33,11 @@ pub const EXPIRY_PERIOD: Duration = Duration::from_secs(600);
 /// goes of one partition, a checkpoint with 4,096 producers at most, is a slice of its own.
 pub const RETENTION_SLICE: usize = 64;
 
+/// How far, in ms, a record's own timestamp may lie ahead of the gateway's clock: `message.timestamp.after.max.ms`
+/// as Kafka 4 has it (KIP-937, KIP-1030), which is listed and cannot be set. Beyond are wrong clocks and wrong
+/// units, and what they stamp would not become too old in anybody's lifetime.
+pub const TIMESTAMP_AFTER_MAX_MS: i64 = 3_600_000;
+
 /// Timers carried out in one go.
 pub const TIMERS_SLICE: usize = 256;
 

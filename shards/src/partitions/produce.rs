@@ -9,7 +9,7 @@ use ringgate_wire::records::{BatchHeader, BatchInfo, Compression, RecordError, W
 
 use super::{Partition, Partitions};
 use crate::call::{PartitionProduced, ProduceCall, Reply, ReplyTo};
-use crate::limits::WALK_SLICE;
+use crate::limits::{TIMESTAMP_AFTER_MAX_MS, WALK_SLICE};
 use crate::log_driver::Reach;
 use crate::settings::Fsync;
 use crate::store::embedded::partition::{AppendError, PartitionLog};
@@ -173,8 +173,16 @@ impl Partition {
             return refuse(ErrorCode::KAFKA_STORAGE_ERROR, "the partition's files could not be opened".into());
         };
         let stamp = self.config.timestamp_type == TimestampType::LogAppendTime;
+        let now_ms = shard.now_ms();
+        if !stamp && info.max_timestamp_found > now_ms.saturating_add(TIMESTAMP_AFTER_MAX_MS) {
+            let (found, most) = (info.max_timestamp_found, TIMESTAMP_AFTER_MAX_MS);
+            let message = format!(
+                "a record's timestamp of {found} ms is over message.timestamp.after.max.ms = {most} ahead of {now_ms} ms"
+            );
+            return refuse(ErrorCode::INVALID_TIMESTAMP, message);
+        }
         let appended = log.with(|log| {
-            let appended = log.append(shard.now_ms(), &records, &info, stamp)?;
+            let appended = log.append(now_ms, &records, &info, stamp)?;
             if reach == Reach::Durable {
                 log.request_sync();
             }

@@ -13,7 +13,7 @@ use crate::common::librdkafka::{config, create_topic, producer, read_all, unkeye
 use crate::common::partition::{Partition, create, versions};
 use crate::common::proxy::Proxy;
 use crate::common::raw::{Raw, string};
-use crate::common::record_batch::RecordBatch;
+use crate::common::record_batch::{RecordBatch, TRANSACTIONAL};
 use crate::common::{eventually, within};
 
 /// Producer id, epoch.
@@ -168,9 +168,22 @@ fn k024_producer_ids_are_offered_and_handed_out_and_transactions_are_refused_by_
             }
         }
     }
-    // DESIGN: who looks for a transaction coordinator is told so as well.
+    // DESIGN: who looks for a transaction coordinator is told so as well, and who writes as if in a transaction.
     let request = FindCoordinatorRequest::default().with_key_type(1).with_key(string("t"));
     assert_eq!(raw.call(3, &request).error_code, 42);
+    let partition = create(&mut raw, "once", 1, &[]).partition(0);
+    let (_, producer) = init_producer_id(&mut raw, 4, None);
+    let batch = batch(producer, 0, &["v"]);
+    let in_transaction = RecordBatch { attributes: TRANSACTIONAL, ..batch.clone() };
+    for version in produce_versions() {
+        let by_its_bit = partition.produce(&mut raw, version, Some(in_transaction.bytes()));
+        assert_eq!(by_its_bit.error_code, 42, "version {version}");
+        let request = partition.produce_request(version, -1, Some(batch.bytes()));
+        let request = request.with_transactional_id(Some(TransactionalId(string("t"))));
+        let by_its_id = &raw.call(version, &request).responses[0].partition_responses[0];
+        assert_eq!(by_its_id.error_code, 42, "version {version}");
+    }
+    assert_eq!(partition.ends(&mut raw), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

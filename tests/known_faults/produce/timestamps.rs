@@ -69,6 +69,29 @@ async fn k022_librdkafka_reports_the_type_of_timestamp_that_the_topic_has() {
 }
 
 #[test]
+fn a_record_from_the_future_is_refused_for_it_would_never_be_old() {
+    let gateway = Gateway::start(Options::new(2));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let plain = create(&mut raw, "plain", 1, &[]).partition(0);
+    let stamped = create(&mut raw, "stamped", 1, &[("message.timestamp.type", "LogAppendTime")]).partition(0);
+    let hour = 3_600_000;
+    let at = |time: i64| RecordBatch { base_timestamp: time, max_timestamp: time, ..RecordBatch::of(&["v"]) }.bytes();
+    for version in produce_versions() {
+        // A clock that is a little ahead is everybody's; microseconds taken for milliseconds are a mistake.
+        for (time, code) in [(now_ms() + hour / 2, 0), (now_ms() + 2 * hour, 32), (now_ms() * 1_000, 32)] {
+            let produced = plain.produce(&mut raw, version, Some(at(time)));
+            assert_eq!(produced.error_code, code, "version {version}, {time}");
+            assert_eq!(stamped.produce(&mut raw, version, Some(at(time))).error_code, 0, "its time is not kept");
+        }
+        // Whatever the header says, the records count.
+        let hidden = RecordBatch { max_timestamp: -1, base_timestamp: now_ms(), ..RecordBatch::of(&["v"]) };
+        let hidden = RecordBatch { payload: record(0, 2 * hour, "v"), ..hidden };
+        assert_eq!(plain.produce(&mut raw, version, Some(hidden.bytes())).error_code, 32, "version {version}");
+    }
+    assert_eq!(plain.ends(&mut raw).1, produce_versions().count() as i64);
+}
+
+#[test]
 fn k023_a_largest_time_that_the_producer_left_unset_is_made_right_before_it_is_stored() {
     let options = || Options::new(2).set("tail-cache-bytes", 0);
     let mut gateway = Gateway::start(options());
