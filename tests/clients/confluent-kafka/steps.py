@@ -11,14 +11,10 @@ from confluent_kafka.admin import (
 )
 
 from day import (
-    BOOTSTRAP, NODES, PARTITIONS, PREFIX, WAIT_SECONDS_MAX, Account, Chores, Day, Record, check, equal, records, turns,
+    BOOTSTRAP, GROUP, KILL_TOPIC, NODES, PARTITIONS, PREFIX, SHARED_TOPIC, TIMES_TOPIC, TOPIC, WAIT_SECONDS_MAX, Account,
+    Chores, Day, Record, check, equal, records, turns,
 )
 
-TOPIC = f"{PREFIX}-records"
-SHARED_TOPIC = f"{PREFIX}-shared"
-KILL_TOPIC = f"{PREFIX}-kill"
-TIMES_TOPIC = f"{PREFIX}-times"
-GROUP = f"{PREFIX}-group"
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 
 CLIENT = {"bootstrap.servers": BOOTSTRAP, "client.id": PREFIX}

@@ -13,6 +13,11 @@ BOOTSTRAP = os.environ["BOOTSTRAP"]
 PREFIX = os.environ["PREFIX"]
 NODES = int(os.environ["NODES"])
 PARTITIONS = 3
+TOPIC = f"{PREFIX}-records"
+SHARED_TOPIC = f"{PREFIX}-shared"
+KILL_TOPIC = f"{PREFIX}-kill"
+TIMES_TOPIC = f"{PREFIX}-times"
+GROUP = f"{PREFIX}-group"
 
 
 class Skip(Exception):
