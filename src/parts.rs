@@ -10,7 +10,7 @@ use ringgate_shards::store::embedded::partition::PartitionConfig;
 use ringgate_shards::topic_config::TopicDefaults;
 
 use crate::api::ApiSettings;
-use crate::config::Config;
+use crate::config::{BrokerSettings, Config};
 use crate::net::connection::ConnectionLimits;
 
 impl Config {
@@ -69,6 +69,7 @@ impl Config {
             max_partitions_per_topic: self.max_partitions_per_topic,
             accept_any_replication_factor: self.accept_any_replication_factor,
             topic_defaults: self.topic_defaults(),
+            broker_settings: BrokerSettings::of(self, self.topic_defaults()),
             max_decoded_bytes: self.max_decoded_bytes,
             max_fetch_wait_ms: milliseconds(self.max_fetch_wait),
             max_fetch_bytes: self.max_fetch_bytes,

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::catalogue::{Catalogue, NewTopic, Topic};
 use crate::metrics::ShardReport;
+use crate::topic_config::ConfigChange;
 use std::sync::Arc;
 
 /// A call with a known kind of reply.
@@ -264,7 +265,27 @@ pub struct CreateTopicsCall {
     pub validate_only: bool,
 }
 
-/// What became of a topic to be created or deleted: the topic, or Kafka's code and what is wrong.
+/// Adds partitions to topics (Kafka's CreatePartitions). Goes to the controller, shard 0; answered when every
+/// shard serves them.
+#[derive(Debug)]
+pub struct CreatePartitionsCall {
+    /// The topics, each once, with the number of partitions that they come to.
+    pub topics: Vec<(Uuid, i32)>,
+    /// Check only.
+    pub validate_only: bool,
+}
+
+/// Changes settings of topics (Kafka's AlterConfigs and IncrementalAlterConfigs). Goes to the controller,
+/// shard 0; answered when they are in force on every shard.
+#[derive(Debug)]
+pub struct AlterConfigsCall {
+    /// The topics, each once.
+    pub topics: Vec<(Uuid, ConfigChange)>,
+    /// Check only.
+    pub validate_only: bool,
+}
+
+/// What became of a topic to be created, changed or deleted: the topic, or Kafka's code and what is wrong.
 pub type TopicResult = Result<Arc<Topic>, (ErrorCode, String)>;
 
 /// Deletes topics. Goes to the controller, shard 0; answered when no shard serves them any more.
@@ -357,6 +378,8 @@ calls! {
     Withdrawn(ConnectionClosedCall) -> (),
     TopicsCreated(CreateTopicsCall) -> Vec<TopicResult>,
     TopicsDeleted(DeleteTopicsCall) -> Vec<TopicResult>,
+    PartitionsCreated(CreatePartitionsCall) -> Vec<TopicResult>,
+    ConfigsAltered(AlterConfigsCall) -> Vec<TopicResult>,
     CatalogueApplied(CatalogueCall) -> (),
     Reported(ReportCall) -> ShardReport,
 }

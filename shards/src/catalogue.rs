@@ -42,7 +42,7 @@ pub struct NewTopic {
     pub name: Arc<str>,
     /// As [`Topic::partitions`].
     pub partitions: i32,
-    /// As [`Topic::config`]; checked by [`TopicConfig::parse`](crate::topic_config::TopicConfig::parse).
+    /// Settings by Kafka's name, as the client wrote them.
     pub config: BTreeMap<String, String>,
 }
 
@@ -94,7 +94,7 @@ impl Catalogue {
         self.by_name.values().map(|t| t.partitions as usize).sum()
     }
 
-    /// The next version, with these topics more.
+    /// The next version, with these topics more, or as they are now.
     pub fn with(&self, topics: &[Arc<Topic>]) -> Catalogue {
         Catalogue::new(self.version + 1, self.topics().chain(topics).cloned())
     }

@@ -5,7 +5,7 @@
 //! in between leaves either the old catalogue or the new one.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,11 +13,13 @@ use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 use uuid::Uuid;
 
-use crate::call::{CatalogueCall, CreateTopicsCall, DeleteTopicsCall, TopicResult};
+use crate::call::{
+    AlterConfigsCall, CatalogueCall, CreatePartitionsCall, CreateTopicsCall, DeleteTopicsCall, TopicResult,
+};
 use crate::catalogue::{Catalogue, NewTopic, Topic};
 use crate::log_driver::LogDriver;
 use crate::store::embedded::catalogue_log::{CatalogueLog, CatalogueRecord};
-use crate::topic_config::TopicConfig;
+use crate::topic_config::ConfigChange;
 use crate::{Shard, ShardHandle};
 
 /// The shard that owns the catalogue.
@@ -95,6 +97,73 @@ impl Controller {
         }
     }
 
+    /// Adds partitions to topics: each topic gets them or is refused on its own.
+    pub(crate) async fn create_partitions(shard: &ShardHandle, call: CreatePartitionsCall) -> Vec<TopicResult> {
+        let Some(this) = &shard.controller else {
+            return call.topics.iter().map(|_| not_controller()).collect();
+        };
+        let _turn = this.turn.lock().await;
+        let latest = this.latest.borrow().clone();
+        let mut room = shard.settings.max_partitions.saturating_sub(latest.partition_count());
+        let results: Vec<TopicResult> = call
+            .topics
+            .iter()
+            .map(|&(id, partitions)| {
+                let topic = known(&latest, id)?;
+                let more = more_partitions(&topic, partitions)?;
+                take_room(shard, &mut room, more)?;
+                Ok(Arc::new(Topic { partitions, ..Topic::clone(&topic) }))
+            })
+            .collect();
+        let record = |t: &Arc<Topic>| CatalogueRecord::PartitionsAdded { topic: t.id, partitions: t.partitions };
+        this.change_topics(shard, &latest, results, call.validate_only, record).await
+    }
+
+    /// Changes settings of topics: each topic's change is taken as a whole or refused, on its own.
+    pub(crate) async fn alter_configs(shard: &ShardHandle, call: AlterConfigsCall) -> Vec<TopicResult> {
+        let Some(this) = &shard.controller else {
+            return call.topics.iter().map(|_| not_controller()).collect();
+        };
+        let _turn = this.turn.lock().await;
+        let latest = this.latest.borrow().clone();
+        let results: Vec<TopicResult> = call
+            .topics
+            .into_iter()
+            .map(|(id, change)| {
+                let topic = known(&latest, id)?;
+                let config = change
+                    .applied(&topic.config, shard.settings.topic_defaults)
+                    .map_err(|why| (ErrorCode::INVALID_CONFIG, why))?;
+                if config == topic.config {
+                    return Ok(topic);
+                }
+                Ok(Arc::new(Topic { config, ..Topic::clone(&topic) }))
+            })
+            .collect();
+        let record = |t: &Arc<Topic>| CatalogueRecord::ConfigChanged { topic: t.id, config: t.config.clone() };
+        this.change_topics(shard, &latest, results, call.validate_only, record).await
+    }
+
+    /// Makes what was found right of some topics durable and visible; those that are as they were cost nothing.
+    async fn change_topics(
+        &self,
+        shard: &ShardHandle,
+        latest: &Catalogue,
+        results: Vec<TopicResult>,
+        validate_only: bool,
+        record: impl Fn(&Arc<Topic>) -> CatalogueRecord,
+    ) -> Vec<TopicResult> {
+        let is_new = |topic: &&Arc<Topic>| latest.topic_by_id(topic.id).is_none_or(|old| !Arc::ptr_eq(old, topic));
+        let changed: Vec<Arc<Topic>> = results.iter().flatten().filter(is_new).cloned().collect();
+        if validate_only || changed.is_empty() {
+            return results;
+        }
+        match self.change(shard, changed.iter().map(record).collect(), latest.with(&changed)).await {
+            Ok(()) => results,
+            Err(message) => refuse_all(results, &message),
+        }
+    }
+
     async fn change(&self, shard: &ShardHandle, records: Vec<CatalogueRecord>, next: Catalogue) -> Result<(), String> {
         self.log.append_durable(shard, |log| log.append(records)).await?;
         let next = Arc::new(next);
@@ -127,24 +196,51 @@ fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut usize) -
     if latest.topic(&new.name).is_some() {
         return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("Topic '{}' already exists.", new.name)));
     }
-    TopicConfig::parse(&new.config, shard.settings.topic_defaults).map_err(|why| (ErrorCode::INVALID_CONFIG, why))?;
+    let config = ConfigChange::Replace(new.config)
+        .applied(&BTreeMap::new(), shard.settings.topic_defaults)
+        .map_err(|why| (ErrorCode::INVALID_CONFIG, why))?;
     let partitions = usize::try_from(new.partitions).unwrap_or(0);
     if partitions == 0 {
         return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".into()));
     }
+    take_room(shard, room, partitions)?;
+    Ok(Arc::new(Topic {
+        id: Uuid::new_v4(),
+        name: new.name,
+        partitions: new.partitions,
+        config,
+        created_at_ms: shard.now_ms(),
+    }))
+}
+
+/// Takes partitions from what the whole gateway has room for.
+fn take_room(shard: &Shard, room: &mut usize, partitions: usize) -> Result<(), (ErrorCode, String)> {
     let Some(left) = room.checked_sub(partitions) else {
         let most = shard.settings.max_partitions;
         let message = format!("{partitions} partitions more would pass the gateway's max_partitions of {most}");
         return Err((ErrorCode::INVALID_PARTITIONS, message));
     };
     *room = left;
-    Ok(Arc::new(Topic {
-        id: Uuid::new_v4(),
-        name: new.name,
-        partitions: new.partitions,
-        config: new.config,
-        created_at_ms: shard.now_ms(),
-    }))
+    Ok(())
+}
+
+/// How many partitions a topic gets that is to have so many in all.
+pub fn more_partitions(topic: &Topic, partitions: i32) -> Result<usize, (ErrorCode, String)> {
+    let (name, now) = (&topic.name, topic.partitions);
+    match usize::try_from(i64::from(partitions) - i64::from(now)) {
+        Ok(0) => Err((ErrorCode::INVALID_PARTITIONS, format!("Topic already has {now} partition(s)."))),
+        Ok(more) => Ok(more),
+        Err(_) => {
+            let why =
+                format!("The topic {name} currently has {now} partition(s); {partitions} would not be an increase.");
+            Err((ErrorCode::INVALID_PARTITIONS, why))
+        }
+    }
+}
+
+fn known(latest: &Catalogue, id: Uuid) -> TopicResult {
+    let gone = || (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "The topic has just been deleted.".to_string());
+    latest.topic_by_id(id).cloned().ok_or_else(gone)
 }
 
 fn refuse_all(results: Vec<TopicResult>, message: &str) -> Vec<TopicResult> {

@@ -282,6 +282,19 @@ impl Shard {
                 let shard = self.clone();
                 self.answer_with(to, async move { Reply::TopicsDeleted(Controller::delete(&shard, call).await) });
             }
+            Request::PartitionsCreated(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move {
+                    Reply::PartitionsCreated(Controller::create_partitions(&shard, call).await)
+                });
+            }
+            Request::ConfigsAltered(call) => {
+                let shard = self.clone();
+                self.answer_with(
+                    to,
+                    async move { Reply::ConfigsAltered(Controller::alter_configs(&shard, call).await) },
+                );
+            }
             Request::CatalogueApplied(call) => {
                 let shard = self.clone();
                 self.answer_with(to, async move {

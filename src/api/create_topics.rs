@@ -10,18 +10,16 @@ use ringgate_group::ErrorCode;
 use ringgate_shards::call::{CreateTopicsCall, TopicResult};
 use ringgate_shards::catalogue::{NewTopic, Topic};
 use ringgate_shards::controller::CONTROLLER;
-use ringgate_shards::topic_config;
+use ringgate_shards::topic_config::{TopicConfig, shown};
 
-use super::topics::name_error;
+use super::config_entries::{self, ConfigEntry};
+use super::topics::{name_error, replicas_error};
 use super::{ApiSettings, Operation, Outcome, RequestContext, Resource, View};
 
 /// The first version that tells what was made (KIP-525).
 const DETAILS_SINCE: i16 = 5;
 /// The first version with topic ids (KIP-516).
 const TOPIC_IDS_SINCE: i16 = 7;
-/// Kafka's numbers for where a setting comes from.
-const SOURCE_TOPIC: i8 = 1;
-const SOURCE_DEFAULT: i8 = 5;
 
 /// Serves a CreateTopics: each topic is made or refused on its own.
 pub async fn handle(ctx: &RequestContext, request: CreateTopicsRequest) -> Outcome {
@@ -93,13 +91,12 @@ fn check(view: &View<'_>, topic: &CreatableTopic) -> Result<NewTopic, (ErrorCode
     let mut config = BTreeMap::new();
     for setting in &topic.configs {
         let Some(value) = &setting.value else {
-            let why = format!("Null value not supported for topic configs: {}", setting.name.as_str());
+            let why = format!("Null value not supported for topic configs: {}", shown(&setting.name));
             return Err((ErrorCode::INVALID_CONFIG, why));
         };
         config.insert(setting.name.to_string(), value.to_string());
     }
-    topic_config::TopicConfig::parse(&config, settings.topic_defaults)
-        .map_err(|why| (ErrorCode::INVALID_CONFIG, why))?;
+    TopicConfig::parse(&config, settings.topic_defaults).map_err(|why| (ErrorCode::INVALID_CONFIG, why))?;
     Ok(NewTopic { name: topic.name.as_str().into(), partitions, config })
 }
 
@@ -130,15 +127,9 @@ fn assigned(view: &View<'_>, topic: &CreatableTopic) -> Result<i32, (ErrorCode, 
     if indexes.len() != topic.assignments.len() || !indexes.iter().all(|index| (0..count).contains(index)) {
         return refuse(format!("the assigned partitions must be 0 to {}, each once", count - 1));
     }
-    let nodes: HashSet<i32> = view.advertised.nodes(view.local).into_iter().map(|node| node.id).collect();
     for assignment in &topic.assignments {
-        let (partition, replicas) = (assignment.partition_index, &assignment.broker_ids);
-        if replicas.is_empty() || replicas.len() > 1 && !view.settings.accept_any_replication_factor {
-            let given = replicas.len();
-            return refuse(format!("partition {partition} is assigned to {given} brokers; there is one copy here"));
-        }
-        if let Some(unknown) = replicas.iter().find(|id| !nodes.contains(&id.0)) {
-            return refuse(format!("partition {partition} is assigned to broker {}, which is not there", unknown.0));
+        if let Some(why) = replicas_error(view, assignment.partition_index, &assignment.broker_ids) {
+            return refuse(why);
         }
     }
     Ok(count)
@@ -193,16 +184,14 @@ fn topic_response(
 }
 
 fn configs(topic: &Topic, settings: &ApiSettings) -> Vec<CreatableTopicConfigs> {
-    let all = topic_config::listing(&topic.config, settings.topic_defaults);
-    all.into_iter()
-        .map(|setting| {
-            CreatableTopicConfigs::default()
-                .with_name(StrBytes::from_string(setting.name.to_string()))
-                .with_value(Some(StrBytes::from_string(setting.value)))
-                .with_read_only(setting.read_only)
-                .with_config_source(if setting.is_set { SOURCE_TOPIC } else { SOURCE_DEFAULT })
-        })
-        .collect()
+    let told = |entry: ConfigEntry<'_>| {
+        CreatableTopicConfigs::default()
+            .with_name(StrBytes::from_static_str(entry.name))
+            .with_config_source(entry.source() as i8)
+            .with_value(Some(StrBytes::from_string(entry.value)))
+            .with_read_only(entry.read_only)
+    };
+    config_entries::of_topic(&topic.config, settings).map(told).collect()
 }
 
 #[cfg(test)]
@@ -277,9 +266,9 @@ mod tests {
             if version >= 5 {
                 let configs = new.configs.as_ref().expect("settings");
                 let segment = configs.iter().find(|c| c.name.as_str() == "segment.bytes").expect("segment.bytes");
-                assert_eq!((segment.value.as_deref(), segment.config_source), (Some("2097152"), SOURCE_TOPIC));
+                assert_eq!((segment.value.as_deref(), segment.config_source), (Some("2097152"), 1));
                 let policy = configs.iter().find(|c| c.name.as_str() == "cleanup.policy").expect("cleanup.policy");
-                assert_eq!((policy.value.as_deref(), policy.config_source), (Some("delete"), SOURCE_DEFAULT));
+                assert_eq!((policy.value.as_deref(), policy.config_source), (Some("delete"), 5));
             }
         }
     }

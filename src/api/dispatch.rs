@@ -89,7 +89,11 @@ handlers! {
     21 => delete_records::handle, DeleteRecordsRequest;
     22 => init_producer_id::handle, InitProducerIdRequest;
     23 => offset_for_leader_epoch::handle, OffsetForLeaderEpochRequest;
+    32 => describe_configs::handle, DescribeConfigsRequest;
+    33 => alter_configs::handle, AlterConfigsRequest;
+    37 => create_partitions::handle, CreatePartitionsRequest;
     42 => delete_groups::handle, DeleteGroupsRequest;
+    44 => incremental_alter_configs::handle, IncrementalAlterConfigsRequest;
     47 => offset_delete::handle, OffsetDeleteRequest;
     60 => describe_cluster::handle, DescribeClusterRequest;
     61 => describe_producers::handle, DescribeProducersRequest;

@@ -10,13 +10,18 @@
 //! functions with tests of their own. A response is built for its version: the codec refuses a field that
 //! the version lacks.
 
+mod alter_configs;
 mod api_versions;
 mod by_owner;
+mod config_changes;
+mod config_entries;
+mod create_partitions;
 mod create_topics;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_cluster;
+mod describe_configs;
 mod describe_groups;
 mod describe_producers;
 mod describe_topic_partitions;
@@ -26,6 +31,7 @@ pub mod fetch_sessions;
 mod find_coordinator;
 mod groups;
 mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
@@ -55,6 +61,7 @@ use ringgate_shards::catalogue::Catalogue;
 
 pub use dispatch::{dispatch, heartbeat_seen};
 
+use crate::config::BrokerSettings;
 use crate::net::advertise::Advertised;
 use crate::net::connection::Connection;
 
@@ -99,6 +106,12 @@ pub enum Operation {
     Describe,
     /// Produce with idempotence.
     IdempotentWrite,
+    /// Add partitions.
+    Alter,
+    /// Change settings.
+    AlterConfigs,
+    /// See settings.
+    DescribeConfigs,
 }
 
 /// What a request touches.
@@ -207,6 +220,8 @@ pub struct ApiSettings {
     pub accept_any_replication_factor: bool,
     /// What topics have where they say nothing.
     pub topic_defaults: ringgate_shards::topic_config::TopicDefaults,
+    /// The gateway's settings as DescribeConfigs lists them.
+    pub broker_settings: BrokerSettings,
     /// Bound on what one request's counts may decode to.
     pub max_decoded_bytes: usize,
     /// Milliseconds a Fetch may wait, whatever it asks.

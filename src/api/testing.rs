@@ -10,6 +10,7 @@ use ringgate_shards::topic_config::TopicDefaults;
 use uuid::Uuid;
 
 use super::{ApiSettings, Authorizer, Operation, Resource, View};
+use crate::config::{Flags, Host};
 use crate::net::advertise::{Advertise, Advertised};
 
 /// Two shards, as nodes 1000 and 1001, and some topics.
@@ -56,6 +57,8 @@ impl World {
                 created_at_ms: 0,
             })
         });
+        let host = Host { allowed_cpus: vec![0, 1], open_files: 20_000 };
+        let config = crate::config::load(&Flags::default(), None, &[], &host).expect("the defaults").config;
         World {
             catalogue: Arc::new(Catalogue::new(1, topics)),
             advertised: Advertised {
@@ -78,6 +81,7 @@ impl World {
                     retention_ms: 604_800_000,
                     retention_bytes: -1,
                 },
+                broker_settings: config.api_settings("").broker_settings,
                 max_decoded_bytes: 1 << 26,
                 max_fetch_wait_ms: 60_000,
                 max_fetch_bytes: 1 << 26,

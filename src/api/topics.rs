@@ -1,7 +1,9 @@
 //! What the topic APIs share.
 
-use kafka_protocol::messages::TopicName;
+use kafka_protocol::messages::{BrokerId, TopicName};
 use kafka_protocol::protocol::StrBytes;
+
+use super::View;
 
 /// Everything that may be done to a topic (KIP-430).
 pub(super) const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
@@ -27,6 +29,17 @@ pub(super) fn name_error(name: &str) -> Option<String> {
     (!name.chars().all(allowed)).then(|| {
         format!("Topic name is invalid: '{name}' has characters other than ASCII alphanumerics, '.', '_' and '-'")
     })
+}
+
+/// Why a partition of a manual assignment cannot have these replicas, if so; the answer is then
+/// `INVALID_REPLICA_ASSIGNMENT(39)`.
+pub(super) fn replicas_error(view: &View<'_>, partition: i32, replicas: &[BrokerId]) -> Option<String> {
+    if replicas.is_empty() || replicas.len() > 1 && !view.settings.accept_any_replication_factor {
+        let given = replicas.len();
+        return Some(format!("partition {partition} is assigned to {given} brokers; there is one copy here"));
+    }
+    let unknown = replicas.iter().find(|id| view.advertised.shard_of(id.0).is_none())?;
+    Some(format!("partition {partition} is assigned to broker {}, which is not there", unknown.0))
 }
 
 /// A name as the codec has it.

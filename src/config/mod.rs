@@ -7,6 +7,7 @@
 
 mod check;
 mod error;
+mod kafka_names;
 mod report;
 mod sources;
 pub mod table;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use ringgate_runtime::Placement;
 
 pub use error::{ConfigError, Source};
+pub use kafka_names::{BrokerSetting, BrokerSettings};
 pub use report::{Report, Row};
 pub use ringgate_shards::settings::Fsync;
 pub use sources::Flags;

@@ -74,6 +74,13 @@ impl Advertised {
         }
     }
 
+    /// The shard whose node has this id: in `gateway` mode the first stands for all.
+    pub fn shard_of(&self, id: i32) -> Option<ShardId> {
+        let nodes = if self.mode == Advertise::Gateway { 1 } else { self.shard_ports.len() };
+        let nth = usize::try_from(id.checked_sub(self.id_of(ShardId(0)))?).ok()?;
+        (nth < nodes).then_some(ShardId(nth as u16))
+    }
+
     /// The controller: shard 0's node.
     pub fn controller(&self, local: SocketAddr) -> Node {
         self.node_of(ShardId(0), local)
@@ -100,6 +107,19 @@ mod tests {
         let nodes = advertised(Advertise::Shards).nodes("10.0.0.7:9092".parse().unwrap());
         let seen: Vec<_> = nodes.iter().map(|n| (n.id, n.host.as_str(), n.port)).collect();
         assert_eq!(seen, [(3000, "10.0.0.7", 9093), (3001, "10.0.0.7", 9094)]);
+    }
+
+    #[test]
+    fn a_node_is_found_by_its_id() {
+        for (mode, there) in [(Advertise::Shards, vec![0, 1]), (Advertise::Gateway, vec![0])] {
+            let advertised = advertised(mode);
+            let found: Vec<u16> = [i32::MIN, -1, 0, 2999, 3000, 3001, 3002, i32::MAX]
+                .iter()
+                .filter_map(|&id| advertised.shard_of(id))
+                .map(|s| s.0)
+                .collect();
+            assert_eq!(found, there);
+        }
     }
 
     #[test]

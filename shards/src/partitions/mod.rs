@@ -53,7 +53,8 @@ pub(crate) struct Counters {
 pub(crate) struct Partition {
     at: TopicPartition,
     topic: Arc<Topic>,
-    config: TopicConfig,
+    /// Changes when the topic's settings do.
+    config: Cell<TopicConfig>,
     /// `None`: its files could not be opened; it answers `KAFKA_STORAGE_ERROR(56)`.
     log: Option<Rc<LogDriver<PartitionLog>>>,
     arriving: RefCell<VecDeque<produce::Arriving>>,
@@ -121,14 +122,7 @@ impl Partitions {
     /// opened is there all the same and answers with an error, so that the others go on.
     pub(crate) async fn open_missing(&self, shard: &ShardHandle, catalogue: &Catalogue) {
         for topic in catalogue.topics() {
-            let config = match TopicConfig::parse(&topic.config, shard.settings.topic_defaults) {
-                Ok(config) => config,
-                Err(why) => {
-                    // It was checked when the topic was made; a newer ringgate may have known more.
-                    tracing::error!(topic = %topic.name, why, "the topic's settings are not understood; it has the defaults");
-                    TopicConfig::defaults(shard.settings.topic_defaults)
-                }
-            };
+            let config = config_of(shard, topic);
             for partition in topic.owned_by(shard.route(), shard.id()) {
                 let at = TopicPartition { topic: topic.id, partition };
                 if self.open.borrow().contains_key(&at) {
@@ -146,7 +140,7 @@ impl Partitions {
                         None
                     }
                 };
-                self.insert(at, topic.clone(), config.clone(), log);
+                self.insert(at, topic.clone(), config, log);
             }
         }
     }
@@ -155,7 +149,7 @@ impl Partitions {
         let partition = Rc::new(Partition {
             at,
             topic,
-            config,
+            config: Cell::new(config),
             log: log.map(|log| Rc::new(LogDriver::new(log))),
             arriving: RefCell::default(),
             walking: Cell::new(false),
@@ -175,10 +169,15 @@ impl Partitions {
         self.open.borrow_mut().insert(at, partition);
     }
 
-    /// Shows a catalogue to clients and lets go of partitions that are not in it.
+    /// Shows a catalogue to clients, puts changed settings in force, and lets go of partitions that are not in it.
     pub(crate) async fn publish(&self, shard: &ShardHandle, catalogue: Arc<Catalogue>) {
         let before = shard.catalogue();
         shard.show(catalogue.clone());
+        for topic in catalogue.topics() {
+            if before.topic_by_id(topic.id).is_some_and(|old| old.config != topic.config) {
+                self.reconfigure(shard, topic);
+            }
+        }
         let deleted: Vec<DeletedTopic> = before
             .topics()
             .filter(|topic| catalogue.topic_by_id(topic.id).is_none())
@@ -204,6 +203,18 @@ impl Partitions {
             if let Ok(Err(error)) = shard.files.run(removing).await {
                 // The next start removes what no topic owns.
                 tracing::warn!(topic = %partition.topic.name, partition = partition.at.partition, %error, "files of a deleted partition are left");
+            }
+        }
+    }
+
+    /// A topic's settings have changed: what comes from now on is held against these.
+    fn reconfigure(&self, shard: &ShardHandle, topic: &Topic) {
+        let config = config_of(shard, topic);
+        for partition in topic.owned_by(shard.route(), shard.id()) {
+            let Some(partition) = self.get(TopicPartition { topic: topic.id, partition }) else { continue };
+            partition.config.set(config);
+            if let Some(log) = &partition.log {
+                log.with(|log| log.set_segment_bytes(config.segment_bytes));
             }
         }
     }
@@ -234,6 +245,14 @@ impl Partitions {
             }
         }
     }
+}
+
+fn config_of(shard: &ShardHandle, topic: &Topic) -> TopicConfig {
+    TopicConfig::parse(&topic.config, shard.settings.topic_defaults).unwrap_or_else(|why| {
+        // It was checked when it was set; a newer ringgate may have known more.
+        tracing::error!(topic = %topic.name, why, "the topic's settings are not understood; it has the defaults");
+        TopicConfig::defaults(shard.settings.topic_defaults)
+    })
 }
 
 impl Partition {

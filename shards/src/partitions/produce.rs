@@ -161,8 +161,9 @@ impl Partition {
         if info.transactional {
             return refuse(ErrorCode::INVALID_REQUEST, "transactions are not supported".into());
         }
-        if records.len() > self.config.max_message_bytes {
-            let most = self.config.max_message_bytes;
+        let config = self.config.get();
+        if records.len() > config.max_message_bytes {
+            let most = config.max_message_bytes;
             let message = format!("a record batch of {} bytes is over max.message.bytes = {most}", records.len());
             return refuse(ErrorCode::MESSAGE_TOO_LARGE, message);
         }
@@ -172,7 +173,7 @@ impl Partition {
         let Some(log) = &self.log else {
             return refuse(ErrorCode::KAFKA_STORAGE_ERROR, "the partition's files could not be opened".into());
         };
-        let stamp = self.config.timestamp_type == TimestampType::LogAppendTime;
+        let stamp = config.timestamp_type == TimestampType::LogAppendTime;
         let now_ms = shard.now_ms();
         if !stamp && info.max_timestamp_found > now_ms.saturating_add(TIMESTAMP_AFTER_MAX_MS) {
             let (found, most) = (info.max_timestamp_found, TIMESTAMP_AFTER_MAX_MS);

@@ -28,7 +28,7 @@ impl Partitions {
     fn retain_one(&self, shard: &ShardHandle, at: TopicPartition) -> bool {
         let Some(partition) = self.get(at) else { return false };
         let Some(log) = &partition.log else { return false };
-        let (config, now_ms) = (&partition.config, shard.now_ms());
+        let (config, now_ms) = (partition.config.get(), shard.now_ms());
         let producers = log.with(|log| log.expire_producers(now_ms));
         let (segments, log_start_offset) = log.with(|log| {
             let gone = log.apply_retention(now_ms, config.retention_ms, config.retention_bytes);

@@ -18,7 +18,7 @@ const fn api(api_key: i16, name: &'static str, min: i16, max: i16) -> Served {
 }
 
 /// All that are served, by number.
-pub static SERVED: [Served; 24] = [
+pub static SERVED: [Served; 28] = [
     api(0, "Produce", 3, 13),
     api(1, "Fetch", 4, 18),
     api(2, "ListOffsets", 1, 10),
@@ -38,7 +38,11 @@ pub static SERVED: [Served; 24] = [
     api(21, "DeleteRecords", 0, 2),
     api(22, "InitProducerId", 0, 5),
     api(23, "OffsetForLeaderEpoch", 2, 4),
+    api(32, "DescribeConfigs", 1, 4),
+    api(33, "AlterConfigs", 0, 2),
+    api(37, "CreatePartitions", 0, 3),
     api(42, "DeleteGroups", 0, 2),
+    api(44, "IncrementalAlterConfigs", 0, 1),
     api(47, "OffsetDelete", 0, 0),
     api(60, "DescribeCluster", 0, 2),
     api(61, "DescribeProducers", 0, 0),
@@ -46,14 +50,7 @@ pub static SERVED: [Served; 24] = [
 ];
 
 /// Those that can be checked and decoded as well, and are not served.
-pub static UNSERVED: [Served; 6] = [
-    api(32, "DescribeConfigs", 1, 4),
-    api(33, "AlterConfigs", 0, 2),
-    api(37, "CreatePartitions", 0, 3),
-    api(44, "IncrementalAlterConfigs", 0, 1),
-    api(68, "ConsumerGroupHeartbeat", 0, 1),
-    api(69, "ConsumerGroupDescribe", 0, 1),
-];
+pub static UNSERVED: [Served; 2] = [api(68, "ConsumerGroupHeartbeat", 0, 1), api(69, "ConsumerGroupDescribe", 0, 1)];
 
 /// The API with this number, when it is served.
 pub fn served(api_key: i16) -> Option<&'static Served> {

@@ -239,6 +239,11 @@ impl PartitionLog {
         self.appended.is_closed()
     }
 
+    /// The next append closes the last segment when it would grow past this.
+    pub fn set_segment_bytes(&mut self, segment_bytes: u64) {
+        self.config.segment_bytes = segment_bytes;
+    }
+
     /// Bytes in all segments.
     pub fn size(&self) -> u64 {
         self.segments.iter().map(|s| s.size).sum()
