@@ -1,13 +1,21 @@
 //! ListOffsets.
 
 use std::collections::BTreeMap;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kafka_protocol::messages::create_topics_request::CreatableTopic;
+use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
+use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use kafka_protocol::messages::{
-    BrokerId, FetchRequest, GroupId, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, ProduceRequest,
+    BrokerId, CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest, GroupId, ListOffsetsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
@@ -104,17 +112,18 @@ fn k044_ends_never_run_ahead_of_what_can_be_read_while_records_arrive() {
     let gateway = Gateway::start(Options::new(2));
     let mut raw = Raw::connect(gateway.bootstrap());
     let partition = create(&mut raw, "racing", 1, &[]).partition(0);
-    let over = AtomicBool::new(false);
-    let (lookups, latest) = std::thread::scope(|scope| {
+    let (start, over) = (Barrier::new(gateway.nodes().len() + 1), AtomicBool::new(false));
+    std::thread::scope(|scope| {
         let nodes: Vec<_> = gateway.nodes().iter().map(|node| node.addr).collect();
         let readers: Vec<_> = nodes
             .into_iter()
             .map(|address| {
-                let (partition, over) = (&partition, &over);
+                let (partition, start, over) = (&partition, &start, &over);
                 scope.spawn(move || {
+                    start.wait();
                     let mut raw = Raw::connect(address);
-                    let (mut lookups, mut last) = (0, 0);
-                    while !over.load(Ordering::Relaxed) {
+                    let mut last = 0;
+                    loop {
                         let earliest = partition.lookup(&mut raw, 9, EARLIEST).1;
                         let (code, latest, _) = partition.lookup(&mut raw, 9, LATEST);
                         let newest = partition.lookup(&mut raw, 9, MAX_TIMESTAMP);
@@ -123,32 +132,34 @@ fn k044_ends_never_run_ahead_of_what_can_be_read_while_records_arrive() {
                         assert!(earliest <= latest && last <= latest, "{earliest}, {last}, {latest}");
                         assert!(latest <= fetched.high_watermark, "{latest} and {}", fetched.high_watermark);
                         assert!(newest.1 < partition.fetch(&mut raw, 12, latest).high_watermark, "{newest:?}");
-                        (lookups, last) = (lookups + 1, latest);
+                        last = latest;
+                        if over.load(Ordering::Relaxed) {
+                            return latest;
+                        }
                     }
-                    lookups
                 })
             })
             .collect();
+        start.wait();
         for n in 0..1_500 {
             // Not one by one: what is written together becomes visible together.
-            let version = 9;
             let ids: Vec<i32> = (0..4)
                 .map(|m| {
                     let records = batch_at(&[10_000 + n * 4 + m, 10_000 + n * 4 + m]).bytes();
-                    raw.send(version, &partition.produce_request(version, 1, Some(records)))
+                    raw.send(9, &partition.produce_request(9, 1, Some(records)))
                 })
                 .collect();
             for id in ids {
-                let response = raw.receive::<ProduceRequest>(version, id);
+                let response = raw.receive::<ProduceRequest>(9, id);
                 assert_eq!(response.responses[0].partition_responses[0].error_code, 0);
             }
         }
         over.store(true, Ordering::Relaxed);
-        let lookups: Vec<u64> = readers.into_iter().map(|reader| reader.join().expect("reader")).collect();
-        (lookups, partition.lookup(&mut raw, 9, LATEST).1)
+        for reader in readers {
+            assert!(reader.join().expect("reader") <= 12_000);
+        }
     });
-    assert_eq!(latest, 12_000);
-    assert!(lookups.iter().all(|count| *count > 0), "{lookups:?}");
+    assert_eq!(partition.ends(&mut raw), (0, 12_000));
 }
 
 #[test]
@@ -393,6 +404,59 @@ fn k049_naming_something_twice_harms_no_other_request_either() {
         assert!(!response.topics.is_empty(), "Metadata version {version}");
         assert!(response.topics.iter().all(|t| t.error_code == 0 && t.partitions.len() == 2));
     }
+}
+
+#[test]
+fn k049_naming_something_twice_harms_no_admin_request() {
+    let gateway = Gateway::start(Options::new(2));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let topic = create(&mut raw, "t", 2, &[]);
+    topic.partition(0).append(&mut raw, RecordBatch::of(&["v"]).bytes());
+
+    let partition = |offset| DeleteRecordsPartition::default().with_partition_index(0).with_offset(offset);
+    let named =
+        DeleteRecordsTopic::default().with_name(topic.name.clone()).with_partitions(vec![partition(1), partition(1)]);
+    let request = DeleteRecordsRequest::default().with_topics(vec![named.clone(), named]).with_timeout_ms(30_000);
+    let deleted = raw.call(2, &request);
+    let codes: Vec<i16> = deleted.topics.iter().flat_map(|t| &t.partitions).map(|p| p.error_code).collect();
+    assert!(!codes.is_empty() && codes.iter().all(|code| *code == 0), "DeleteRecords: {codes:?}");
+
+    let named = OffsetFetchRequestTopics::default().with_name(topic.name.clone()).with_partition_indexes(vec![0, 0, 1]);
+    let group = OffsetFetchRequestGroup::default()
+        .with_group_id(GroupId(string("g")))
+        .with_topics(Some(vec![named.clone(), named]));
+    let fetched = raw.call(8, &OffsetFetchRequest::default().with_groups(vec![group]));
+    assert_eq!(fetched.groups[0].error_code, 0);
+    let partitions = fetched.groups[0].topics.iter().flat_map(|topic| &topic.partitions);
+    assert!(partitions.clone().count() >= 2, "OffsetFetch");
+    assert!(partitions.into_iter().all(|p| (p.error_code, p.committed_offset) == (0, -1)), "OffsetFetch");
+
+    let named = OffsetForLeaderTopic::default().with_topic(topic.name.clone()).with_partitions(
+        [0, 0].map(|index| OffsetForLeaderPartition::default().with_partition(index).with_leader_epoch(1)).to_vec(),
+    );
+    let request =
+        OffsetForLeaderEpochRequest::default().with_replica_id(BrokerId(-1)).with_topics(vec![named.clone(), named]);
+    let epochs = raw.call(4, &request);
+    assert!(epochs.topics.iter().flat_map(|t| &t.partitions).all(|p| p.error_code == 0), "OffsetForLeaderEpoch");
+
+    let groups = vec![GroupId(string("g")), GroupId(string("g"))];
+    let described = raw.call(4, &DescribeGroupsRequest::default().with_groups(groups.clone()));
+    assert!(!described.groups.is_empty() && described.groups.iter().all(|group| group.group_id == groups[0]));
+    let keys = vec![string("g"), string("g")];
+    let found = raw.call(4, &FindCoordinatorRequest::default().with_coordinator_keys(keys));
+    assert!(!found.coordinators.is_empty() && found.coordinators.iter().all(|c| c.error_code == 0));
+    let deleted = raw.call(2, &DeleteGroupsRequest::default().with_groups_names(groups));
+    assert!(deleted.results.iter().all(|group| group.error_code == 69), "DeleteGroups: there is none");
+
+    // What makes and takes topics is refused by Kafka when it names one twice, and nothing happens.
+    let twice =
+        CreatableTopic::default().with_name(topic_name("new")).with_num_partitions(1).with_replication_factor(1);
+    let request = CreateTopicsRequest::default().with_topics(vec![twice.clone(), twice]).with_timeout_ms(30_000);
+    assert!(raw.call(7, &request).topics.iter().all(|topic| topic.error_code == 42), "CreateTopics");
+    let twice = DeleteTopicState::default().with_name(Some(topic.name.clone()));
+    let request = DeleteTopicsRequest::default().with_topics(vec![twice.clone(), twice]).with_timeout_ms(30_000);
+    assert!(raw.call(6, &request).responses.iter().all(|topic| topic.error_code == 42), "DeleteTopics");
+    assert_eq!(topic.partition(0).ends(&mut raw), (1, 1), "it is still there");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
