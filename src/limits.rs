@@ -9,6 +9,13 @@ pub const SHARDS_MAX: usize = 1000;
 /// Open files kept apart from client connections: partitions' files, rings, epoll, logs, the admin port.
 pub const DESCRIPTORS_RESERVED: u64 = 512;
 
+/// Open files of a shard beside those: its rings, its wake-up, its coordinator's log, and its sockets of one
+/// listener.
+pub const DESCRIPTORS_PER_SHARD: u64 = 7;
+
+/// A shard's sockets of each further listener.
+pub const DESCRIPTORS_PER_LISTENER: u64 = 2;
+
 /// Partitions of the whole gateway where nobody says how many and the open files carry them: recovery at
 /// start stays in seconds.
 pub const PARTITIONS_DEFAULT: u64 = 10_000;

@@ -11,6 +11,7 @@ use ringgate_shards::topic_config::TopicDefaults;
 
 use crate::api::ApiSettings;
 use crate::config::{BrokerSettings, Config};
+use crate::limits::{DESCRIPTORS_PER_LISTENER, DESCRIPTORS_PER_SHARD, DESCRIPTORS_RESERVED};
 use crate::net::connection::ConnectionLimits;
 
 impl Config {
@@ -76,6 +77,13 @@ impl Config {
             // What comes in and what goes out have the same bound.
             max_unsent_bytes: self.max_in_flight_bytes,
         }
+    }
+
+    /// Open files of the gateway's own, beside partitions and client connections.
+    pub fn own_open_files(&self) -> u64 {
+        let further_listeners = self.listen.len().saturating_sub(1) as u64;
+        let per_shard = DESCRIPTORS_PER_SHARD + DESCRIPTORS_PER_LISTENER * further_listeners;
+        DESCRIPTORS_RESERVED + u64::from(self.shards) * per_shard
     }
 
     /// For every connection.

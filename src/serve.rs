@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use ringgate_runtime::{BoundListener, BufferPool, Executors, FileThreads, Notified, Notifier, notifier};
 use ringgate_shards::Mailroom;
+use ringgate_shards::open_files::OpenFiles;
 use ringgate_shards::start::Seed;
 use ringgate_shards::store::embedded::files::DiskFiles;
 use ringgate_shards::store::embedded::{Engine, Opened};
@@ -61,6 +62,14 @@ pub fn run(config: Config) -> io::Result<()> {
     if let Some(before) = report.switched_from_shards {
         tracing::info!(before, now = config.shards, "groups and offsets were brought to the present number of shards");
     }
+    crate::rlimits::enough_for_partitions(
+        config.open_files,
+        config.own_open_files(),
+        engine.catalogue().partition_count(),
+    )
+    .map_err(io::Error::other)?;
+    let to_share = config.open_files.saturating_sub(config.own_open_files());
+    let open_files = Arc::new(OpenFiles::new(usize::try_from(to_share).unwrap_or(usize::MAX)));
     let presentation = presentation(&config);
     let mut bound = Vec::new();
     for address in &config.listen {
@@ -77,7 +86,7 @@ pub fn run(config: Config) -> io::Result<()> {
     let (up, ups) = mpsc::channel();
     let common = Common {
         api: config.api_settings(engine.cluster_id()),
-        counts: Arc::new(ConnectionCount::new(config.max_connections, config.max_connections_per_ip)),
+        counts: Arc::new(ConnectionCount::new(open_files, config.max_connections, config.max_connections_per_ip)),
         scrapes: Arc::new(Scrapes::new(executors.guard().stats().to_vec(), files.clone())),
         config: config.clone(),
         up,
@@ -180,6 +189,7 @@ async fn serve_shard(parts: ShardParts, common: Common) {
         open_here: Cell::new(0),
         refused: RefCell::new(HashMap::new()),
         all_closed: Waiters::default(),
+        partitions: Cell::default(),
     });
     let mut accepting = Vec::new();
     for (advertised, door, listener) in parts.listeners {

@@ -13,6 +13,7 @@ pub mod limits;
 mod log_driver;
 mod mailbox;
 pub mod metrics;
+pub mod open_files;
 mod partitions;
 mod pending;
 mod producer_ids;

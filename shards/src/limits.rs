@@ -45,6 +45,9 @@ pub const TIMERS_SLICE: usize = 256;
 /// decompression.
 pub const WALK_SLICE: usize = 128 << 10;
 
+/// Open files that partitions leave to client connections, however many topics there are.
+pub const CONNECTIONS_KEPT: usize = 64;
+
 const _: () = assert!(
     LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0
 );

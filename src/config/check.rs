@@ -102,6 +102,7 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         max_fetch_sessions: values.count("max_fetch_sessions") as usize,
         max_fetch_bytes: values.size("max_fetch_bytes") as usize,
         max_fetch_wait: values.time("max_fetch_wait"),
+        open_files: host.open_files,
         admin_listen: values.optional_address("admin_listen"),
         log_format: if values.choice("log_format") == "json" { LogFormat::Json } else { LogFormat::Text },
         log_level: match values.choice("log_level").as_str() {

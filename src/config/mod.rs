@@ -102,6 +102,8 @@ pub struct Config {
     pub max_fetch_bytes: usize,
     pub max_fetch_wait: Duration,
     pub admin_listen: Option<SocketAddr>,
+    /// The limit of open files of this process, of which [`Config::own_open_files`] are its own.
+    pub open_files: u64,
     pub log_format: LogFormat,
     pub log_level: tracing::Level,
 }

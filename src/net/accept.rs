@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringgate_group::ConnectionId;
 use ringgate_runtime::{TcpListener, TcpStream};
 use ringgate_shards::ShardHandle;
+use ringgate_shards::open_files::OpenFiles;
 use ringgate_shards::timers::Sleep;
 use ringgate_shards::waiters::Waiters;
 
@@ -24,7 +24,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The connections of the whole gateway; touched only when one comes or goes.
 pub struct ConnectionCount {
-    open: AtomicUsize,
+    open_files: Arc<OpenFiles>,
     most: usize,
     /// `None` when there is no bound for an address.
     by_ip: Option<Mutex<HashMap<IpAddr, usize>>>,
@@ -33,26 +33,32 @@ pub struct ConnectionCount {
 
 impl ConnectionCount {
     /// No connections; 0 for `most_per_ip` means no bound.
-    pub fn new(most: usize, most_per_ip: usize) -> ConnectionCount {
-        ConnectionCount { open: AtomicUsize::new(0), most, by_ip: (most_per_ip > 0).then(Mutex::default), most_per_ip }
+    pub fn new(open_files: Arc<OpenFiles>, most: usize, most_per_ip: usize) -> ConnectionCount {
+        ConnectionCount { open_files, most, by_ip: (most_per_ip > 0).then(Mutex::default), most_per_ip }
     }
 
     /// Connections open now.
     pub fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.open_files.connections()
     }
 
-    /// Counts one more, or says which limit that would pass.
-    fn enter(self: &Arc<Self>, ip: IpAddr) -> Result<Counted, &'static str> {
-        if self.open.fetch_add(1, Ordering::Relaxed) >= self.most {
-            self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err("max_connections");
+    /// Counts one more beside so many partitions, or says which limit that would pass.
+    fn enter(self: &Arc<Self>, ip: IpAddr, partitions: usize) -> Result<Counted, &'static str> {
+        let with_it = self.open_files.connect();
+        let passed = match () {
+            () if with_it > self.most => Some("max_connections"),
+            () if !self.open_files.carries(with_it, partitions) => Some("open_files"),
+            () => None,
+        };
+        if let Some(limit) = passed {
+            self.open_files.disconnect();
+            return Err(limit);
         }
         if let Some(by_ip) = &self.by_ip {
             let mut by_ip = by_ip.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             let count = by_ip.entry(ip).or_insert(0);
             if *count >= self.most_per_ip {
-                self.open.fetch_sub(1, Ordering::Relaxed);
+                self.open_files.disconnect();
                 return Err("max_connections_per_ip");
             }
             *count += 1;
@@ -68,7 +74,7 @@ struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.counts.open.fetch_sub(1, Ordering::Relaxed);
+        self.counts.open_files.disconnect();
         if let Some(by_ip) = &self.counts.by_ip {
             let mut by_ip = by_ip.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             if let Some(count) = by_ip.get_mut(&self.ip) {
@@ -103,6 +109,8 @@ pub struct Front {
     pub refused: RefCell<HashMap<&'static str, u64>>,
     /// Tasks that wait for the last connection to end.
     pub all_closed: Waiters,
+    /// A version of the catalogue, and how many partitions that has.
+    pub partitions: Cell<(u64, usize)>,
 }
 
 /// Accepts until the gateway stops.
@@ -123,7 +131,7 @@ pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Adve
         };
         match accepted {
             None => return,
-            Some(Ok((stream, peer))) => match front.counts.enter(peer.ip().to_canonical()) {
+            Some(Ok((stream, peer))) => match front.counts.enter(peer.ip().to_canonical(), front.partitions()) {
                 Ok(counted) => welcome(&front, stream, peer, counted, advertised.clone(), door),
                 Err(limit) => {
                     *front.refused.borrow_mut().entry(limit).or_insert(0) += 1;
@@ -187,6 +195,18 @@ fn welcome(
 }
 
 impl Front {
+    /// Partitions of the whole gateway; counted once for each version of the catalogue.
+    fn partitions(&self) -> usize {
+        let catalogue = self.shard.catalogue();
+        let (version, counted) = self.partitions.get();
+        if version == catalogue.version {
+            return counted;
+        }
+        let count = catalogue.partition_count();
+        self.partitions.set((catalogue.version, count));
+        count
+    }
+
     /// Waits until the shard has no connection left.
     pub async fn all_closed(&self) {
         self.all_closed.until(|| self.open_here.get() == 0).await;

@@ -47,6 +47,8 @@ pub struct Options {
     /// Where it listens; on the bootstrap port of its own address unless something is here.
     listen: Vec<String>,
     flags: Vec<String>,
+    /// The limit of open files, unless it is that of the test.
+    open_files: Option<u64>,
 }
 
 impl Options {
@@ -54,7 +56,7 @@ impl Options {
     /// wait for more members before their first rebalance.
     pub fn new(shards: usize) -> Options {
         let flags = vec!["--initial-rebalance-delay=0".into()];
-        Options { shards, advertise: Advertise::of_this_run(), listen: Vec::new(), flags }
+        Options { shards, advertise: Advertise::of_this_run(), listen: Vec::new(), flags, open_files: None }
     }
 
     pub fn advertise(mut self, advertise: Advertise) -> Options {
@@ -65,6 +67,12 @@ impl Options {
     /// Listens here, too; the first of these takes the place of the gateway's own address.
     pub fn listen(mut self, address: impl std::fmt::Display) -> Options {
         self.listen.push(address.to_string());
+        self
+    }
+
+    /// Starts it under this limit of open files.
+    pub fn open_files(mut self, limit: u64) -> Options {
+        self.open_files = Some(limit);
         self
     }
 
@@ -159,6 +167,14 @@ impl Gateway {
         self.ready = process.wait_until_ready(&ready_file(home));
         self.options = options;
         self.process = Some(process);
+    }
+
+    /// Starts a gateway again where it must not start. The one before must have ended; returns how it ended,
+    /// and what it wrote.
+    pub fn restart_in_vain(&self, options: &Options) -> (ExitStatus, String) {
+        assert!(self.process.is_none(), "the gateway still runs");
+        let home = self.home.path();
+        start_in_vain(options, self.ip, &data(home), &ready_file(home))
     }
 
     /// Kills the process as a crash would: nothing is flushed, no connection is closed in order.
@@ -305,7 +321,15 @@ fn start_in_vain(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path
 fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, written: &Written) -> Process {
     // A file left by an earlier process would pass for this one's.
     let _ = std::fs::remove_file(ready_file);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ringgate"));
+    let binary = env!("CARGO_BIN_EXE_ringgate");
+    let mut command = match options.open_files {
+        None => Command::new(binary),
+        Some(limit) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\""), binary]);
+            shell
+        }
+    };
     command
         .arg("serve")
         .arg("--cpus=none")

@@ -20,6 +20,7 @@ mod limits;
 mod lookups;
 mod member_process;
 mod offsets;
+mod open_files;
 mod produce_consume;
 mod read_ahead;
 mod restarts;
