@@ -80,8 +80,14 @@ pub fn run(config: Config) -> io::Result<()> {
     let mut executors = Executors::start(&config.executors())?;
     let signals = signals()?;
     let files = FileThreads::start(config.file_threads)?;
-    let (mailroom, seeds) =
-        ringgate_shards::start::seeds(&engine, stores, &config.shard_settings(), &files, config.mailbox_capacity);
+    let (mailroom, seeds) = ringgate_shards::start::seeds(
+        &engine,
+        stores,
+        &config.shard_settings(),
+        &files,
+        config.mailbox_capacity,
+        &open_files,
+    );
     let advertised: Vec<_> = bound.iter().map(|b| (b.bootstrap, b.advertised.clone())).collect();
     let (up, ups) = mpsc::channel();
     let common = Common {

@@ -18,6 +18,7 @@ use crate::call::{
 };
 use crate::catalogue::{Catalogue, NewTopic, Topic};
 use crate::log_driver::LogDriver;
+use crate::open_files::OpenFiles;
 use crate::store::embedded::catalogue_log::{CatalogueLog, CatalogueRecord};
 use crate::topic_config::ConfigChange;
 use crate::{Shard, ShardHandle};
@@ -32,12 +33,38 @@ pub struct Controller {
     latest: RefCell<Arc<Catalogue>>,
     /// One change at a time; the next starts from what this one leaves.
     turn: async_lock::Mutex<()>,
+    /// What partitions share with connections.
+    open_files: Arc<OpenFiles>,
+}
+
+/// The room for partitions while one call is looked at.
+struct Room {
+    left: usize,
+    /// Partitions that there may be in all, and what bounds them.
+    most: usize,
+    bound: &'static str,
 }
 
 impl Controller {
     /// The owner of what the log has said so far.
-    pub fn new(log: CatalogueLog, latest: Arc<Catalogue>) -> Controller {
-        Controller { log: Rc::new(LogDriver::new(log)), latest: RefCell::new(latest), turn: async_lock::Mutex::new(()) }
+    pub fn new(log: CatalogueLog, latest: Arc<Catalogue>, open_files: Arc<OpenFiles>) -> Controller {
+        Controller {
+            log: Rc::new(LogDriver::new(log)),
+            latest: RefCell::new(latest),
+            turn: async_lock::Mutex::new(()),
+            open_files,
+        }
+    }
+
+    /// The room beside the partitions that there are.
+    fn room(&self, shard: &Shard, latest: &Catalogue) -> Room {
+        let (by_setting, by_files) = (shard.settings.max_partitions, self.open_files.partitions_max());
+        let (most, bound) = if by_files < by_setting {
+            (by_files, "what the limit of open files carries beside the connections that there are")
+        } else {
+            (by_setting, "the gateway's max_partitions")
+        };
+        Room { left: most.saturating_sub(latest.partition_count()), most, bound }
     }
 
     /// Creates topics: each is made or refused on its own.
@@ -47,7 +74,7 @@ impl Controller {
         };
         let _turn = this.turn.lock().await;
         let latest = this.latest.borrow().clone();
-        let mut room = shard.settings.max_partitions.saturating_sub(latest.partition_count());
+        let mut room = this.room(shard, &latest);
         let mut names = HashSet::new();
         let results: Vec<TopicResult> = call
             .topics
@@ -104,14 +131,14 @@ impl Controller {
         };
         let _turn = this.turn.lock().await;
         let latest = this.latest.borrow().clone();
-        let mut room = shard.settings.max_partitions.saturating_sub(latest.partition_count());
+        let mut room = this.room(shard, &latest);
         let results: Vec<TopicResult> = call
             .topics
             .iter()
             .map(|&(id, partitions)| {
                 let topic = known(&latest, id)?;
                 let more = more_partitions(&topic, partitions)?;
-                take_room(shard, &mut room, more)?;
+                room.take(more)?;
                 Ok(Arc::new(Topic { partitions, ..Topic::clone(&topic) }))
             })
             .collect();
@@ -192,7 +219,7 @@ async fn everywhere(shard: &Rc<Shard>, call: impl Fn() -> CatalogueCall) {
     }
 }
 
-fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut usize) -> TopicResult {
+fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut Room) -> TopicResult {
     if latest.topic(&new.name).is_some() {
         return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("Topic '{}' already exists.", new.name)));
     }
@@ -203,7 +230,7 @@ fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut usize) -
     if partitions == 0 {
         return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".into()));
     }
-    take_room(shard, room, partitions)?;
+    room.take(partitions)?;
     Ok(Arc::new(Topic {
         id: Uuid::new_v4(),
         name: new.name,
@@ -213,15 +240,16 @@ fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut usize) -
     }))
 }
 
-/// Takes partitions from what the whole gateway has room for.
-fn take_room(shard: &Shard, room: &mut usize, partitions: usize) -> Result<(), (ErrorCode, String)> {
-    let Some(left) = room.checked_sub(partitions) else {
-        let most = shard.settings.max_partitions;
-        let message = format!("{partitions} partitions more would pass the gateway's max_partitions of {most}");
-        return Err((ErrorCode::INVALID_PARTITIONS, message));
-    };
-    *room = left;
-    Ok(())
+impl Room {
+    /// Takes so many partitions.
+    fn take(&mut self, partitions: usize) -> Result<(), (ErrorCode, String)> {
+        let Some(left) = self.left.checked_sub(partitions) else {
+            let message = format!("{partitions} partitions more would pass {}: {}", self.bound, self.most);
+            return Err((ErrorCode::INVALID_PARTITIONS, message));
+        };
+        self.left = left;
+        Ok(())
+    }
 }
 
 /// How many partitions a topic gets that is to have so many in all.

@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::controller::{CONTROLLER, Controller};
 use crate::groups::Groups;
 use crate::mailbox::{Mailbox, Mailroom};
+use crate::open_files::OpenFiles;
 use crate::partitions::Partitions;
 use crate::settings::{Fsync, ShardSettings};
 use crate::shard::Parts;
@@ -33,6 +34,7 @@ pub struct Seed {
     store: ShardStore,
     clock: Clock,
     totals: Arc<Totals>,
+    open_files: Arc<OpenFiles>,
 }
 
 /// Makes the seeds of all shards over an open engine.
@@ -42,6 +44,7 @@ pub fn seeds(
     settings: &ShardSettings,
     files: &FileThreads,
     mailbox_capacity: usize,
+    open_files: &Arc<OpenFiles>,
 ) -> (Arc<Mailroom>, Vec<Seed>) {
     let route = Route::new(stores.len() as u16);
     let clock = Clock::start();
@@ -66,6 +69,7 @@ pub fn seeds(
             store,
             clock,
             totals: totals.clone(),
+            open_files: open_files.clone(),
         })
         .collect();
     (mailroom, seeds)
@@ -77,8 +81,9 @@ impl Seed {
         let catalogue = self.engine.catalogue();
         let tail_cache_bytes = self.settings.tail_cache_bytes;
         let (coordinator_log, controller) = self.store.into_parts();
-        let controller =
-            controller.filter(|_| self.id == CONTROLLER).map(|log| Rc::new(Controller::new(log, catalogue.clone())));
+        let controller = controller
+            .filter(|_| self.id == CONTROLLER)
+            .map(|log| Rc::new(Controller::new(log, catalogue.clone(), self.open_files)));
         let shard = Shard::new(Parts {
             id: self.id,
             route: self.route,

@@ -5,12 +5,13 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use kafka_protocol::messages::MetadataRequest;
+use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 
 use crate::common::LIVENESS;
 use crate::common::gateway::{Gateway, Options};
 use crate::common::metrics::metric;
 use crate::common::partition::create;
-use crate::common::raw::{Raw, Writer, batch, frame};
+use crate::common::raw::{Raw, Writer, batch, frame, topic_name};
 
 /// The least that a gateway starts with.
 const FEW: u64 = 1024;
@@ -74,4 +75,39 @@ fn connections_leave_partitions_the_files_that_they_need() {
         }
     }
     assert!(open.iter_mut().all(served), "who was there is served on");
+}
+
+#[test]
+fn topics_are_refused_whose_partitions_do_not_fit_beside_the_connections() {
+    let options = Options::new(1).open_files(FEW).set("max-partitions", 512).set("max-partitions-per-topic", 512);
+    let gateway = Gateway::start(options);
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let mut make = |name: &str, partitions: usize| {
+        let topic = CreatableTopic::default()
+            .with_name(topic_name(name))
+            .with_num_partitions(partitions as i32)
+            .with_replication_factor(1);
+        let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000);
+        let created = raw.call(7, &request);
+        (created.topics[0].error_code, created.topics[0].error_message.as_ref().map(|why| why.to_string()))
+    };
+    let room = FEW as usize - OWN;
+    let (code, why) = make("over", room - 63);
+    assert_eq!(code, 37, "64 files are kept for connections");
+    assert!(why.as_ref().is_some_and(|why| why.contains("open files")), "{why:?}");
+
+    let open: Vec<Raw> = (0..300)
+        .map(|_| {
+            let mut raw = Raw::connect(gateway.bootstrap());
+            raw.call(9, &MetadataRequest::default());
+            raw
+        })
+        .collect();
+    assert_eq!(make("over", room - open.len()).0, 37, "the connection that asks is one more");
+    assert_eq!(make("fits", room - open.len() - 1).0, 0);
+    drop(open);
+    let deadline = std::time::Instant::now() + LIVENESS;
+    while make("later", 100).0 != 0 {
+        assert!(std::time::Instant::now() < deadline, "hung: closed connections make room");
+    }
 }
