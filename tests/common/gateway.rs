@@ -219,6 +219,25 @@ impl Gateway {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("KiB")
     }
 
+    /// Descriptors that the process has open, sockets among them.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.ready.pid)).expect("a live process").count()
+    }
+
+    /// Waits until the gateway has logged a line with all of `parts`, which it does through a thread of its
+    /// own, and returns the line.
+    pub fn until_logged(&self, parts: &[&str]) -> String {
+        let deadline = Instant::now() + LIVENESS;
+        loop {
+            let written = self.written();
+            if let Some(line) = written.lines().find(|line| parts.iter().all(|part| line.contains(part))) {
+                return line.to_owned();
+            }
+            assert!(Instant::now() < deadline, "no line with {parts:?}");
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
     /// The bootstrap address, the same after every restart.
     pub fn bootstrap(&self) -> SocketAddr {
         self.ready.listeners[0].bootstrap

@@ -1,6 +1,7 @@
 //! The harness of the end-to-end tests: a gateway process ([`gateway`]), stock clients on it
-//! ([`librdkafka`], [`member`]), and a client that writes frames by hand ([`raw`], [`partition`], [`fetch`],
-//! [`record_batch`]) for what no stock client would send; [`metrics`] reads what the gateway reports.
+//! ([`librdkafka`], [`member`]), and a client that writes frames by hand ([`raw`], [`frames`], [`partition`],
+//! [`fetch`], [`record_batch`], [`served`]) for what no stock client would send; [`metrics`] reads what the
+//! gateway reports.
 //!
 //! What must stay true: a gateway has a loopback address of its own, so that tests run side by side and a
 //! restart finds its ports again; every wait is for an event and ends at [`LIVENESS`], which tells a hang
@@ -10,6 +11,7 @@
 #![allow(dead_code)]
 
 pub mod fetch;
+pub mod frames;
 pub mod gateway;
 pub mod librdkafka;
 pub mod member;
@@ -18,6 +20,7 @@ pub mod partition;
 pub mod proxy;
 pub mod raw;
 pub mod record_batch;
+pub mod served;
 
 use std::future::Future;
 use std::time::{Duration, Instant};

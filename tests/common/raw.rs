@@ -28,6 +28,11 @@ impl Raw {
         Raw { stream, correlation_id: 100 }
     }
 
+    /// This side's address, as the gateway logs it.
+    pub fn address(&self) -> SocketAddr {
+        self.stream.local_addr().expect("an address")
+    }
+
     /// Sends one request and returns the correlation id of its response.
     pub fn send<R: Request>(&mut self, version: i16, request: &R) -> i32 {
         self.correlation_id += 1;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::describe_groups_request::DescribeGroupsRequest;
 use kafka_protocol::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
@@ -119,38 +119,6 @@ async fn records_that_were_sent_with_acks_0_are_written_though_the_sender_hangs_
             .map(|record| record.text().parse().expect("a number"))
             .collect();
         assert_eq!(values, (partition..300).step_by(3).collect::<Vec<_>>());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_api_versions_version_is_answered_35_and_the_connection_stays() {
-    let gateway = Gateway::start(Options::new(2));
-    let mut raw = Raw::connect(gateway.bootstrap());
-    // A header of version 2 and a body that only a later version could have.
-    raw.send_bytes(&request(18, 99, &[0, 5, 1, 2, 3, 4, 9, 9]));
-    let mut response = raw.receive_frame();
-    assert_eq!(response.get_i32(), 7, "correlation id");
-    assert_eq!(response.get_i16(), 35, "UNSUPPORTED_VERSION");
-    let count = response.get_i32();
-    assert_eq!(response.remaining(), count as usize * 6, "version 0 has keys and versions, nothing else");
-    let ranges: Vec<_> = (0..count).map(|_| [response.get_i16(), response.get_i16(), response.get_i16()]).collect();
-    assert!(ranges.iter().any(|[key, min, max]| *key == 18 && *min == 0 && *max >= 3), "{ranges:?}");
-    api_versions_work(&mut raw);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_listed_version_of_api_versions_is_answered() {
-    let gateway = Gateway::start(Options::new(2));
-    let mut raw = Raw::connect(gateway.bootstrap());
-    let highest = raw.call(0, &ApiVersionsRequest::default());
-    let highest = highest.api_keys.iter().find(|api| api.api_key == 18).expect("itself").max_version;
-    for version in 0..=highest {
-        let request = if version < 3 { ApiVersionsRequest::default() } else { api_versions_request() };
-        let response = raw.call(version, &request);
-        assert_eq!(response.error_code, 0, "version {version}");
-        let produce = response.api_keys.iter().find(|api| api.api_key == 0).expect("Produce");
-        assert_eq!(produce.min_version, 0, "librdkafka wants Produce from 0");
-        assert!(response.api_keys.iter().all(|api| api.min_version <= api.max_version));
     }
 }
 
