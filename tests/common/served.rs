@@ -47,7 +47,11 @@ pub fn apis() -> Vec<Api> {
         // Refused, since transactions are: another producer id would be another answer each time.
         api(InitProducerIdRequest::default().with_transactional_id(Some(TransactionalId(name())))),
         api(OffsetForLeaderEpochRequest::default()),
+        api(DescribeConfigsRequest::default()),
+        api(AlterConfigsRequest::default()),
+        api(CreatePartitionsRequest::default()),
         api(DeleteGroupsRequest::default()),
+        api(IncrementalAlterConfigsRequest::default()),
         api(OffsetDeleteRequest::default()),
         api(DescribeClusterRequest::default()),
         api(DescribeProducersRequest::default()),
