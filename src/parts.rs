@@ -28,6 +28,7 @@ impl Config {
             tail_cache_bytes: self.tail_cache_bytes,
             topic_defaults: self.topic_defaults(),
             retention_check_interval: self.retention_check_interval,
+            offsets_retention_check_interval: self.offsets_retention_check_interval,
             max_decompressed_bytes: self.max_decompressed_bytes,
             max_partitions: self.max_partitions,
             group: GroupConfig {

@@ -16,7 +16,7 @@ use slab::Slab;
 use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
 use crate::clock::Clock;
-use crate::limits::{EFFECTS_SLICE, ENCODE_HERE_BYTES, EXPIRY_PERIOD};
+use crate::limits::{EFFECTS_SLICE, ENCODE_HERE_BYTES};
 use crate::log_driver::LogDriver;
 use crate::metrics::ShardReport;
 use crate::settings::ShardSettings;
@@ -95,10 +95,10 @@ impl Groups {
         self.pump(shard);
     }
 
-    /// Lets offsets go whose time is over, every [`EXPIRY_PERIOD`].
+    /// Lets offsets go whose time is over, every `offsets_retention_check_interval`.
     pub(crate) async fn expire(shard: ShardHandle) {
         loop {
-            Sleep::new(&shard, EXPIRY_PERIOD).await;
+            Sleep::new(&shard, shard.settings.offsets_retention_check_interval).await;
             shard.groups.coordinator.borrow_mut().handle_expiry(shard.groups.now());
             shard.groups.pump(&shard);
         }

@@ -1,7 +1,5 @@
 //! Bounds of a shard's own work. Bounds that users set are in [`ShardSettings`](crate::settings::ShardSettings).
 
-use std::time::Duration;
-
 /// Requests of other shards served in one go before everything else gets its turn: long enough to pay
 /// for the wake-up, short enough (about 64 x 5 us) not to be felt.
 pub const MAILBOX_BATCH: usize = 64;
@@ -24,10 +22,6 @@ pub const DISK_READ_BYTES_MAX: usize = 96 << 20;
 /// Records of groups and offsets that are encoded on the shard itself: at about 1 ns a byte well under
 /// 1 ms. The metadata of 10,000 members is several MiB.
 pub const ENCODE_HERE_BYTES: usize = 256 << 10;
-
-/// How often committed offsets are looked at for whether their time is over (Kafka's
-/// `offsets.retention.check.interval.ms`).
-pub const EXPIRY_PERIOD: Duration = Duration::from_secs(600);
 
 /// Partitions looked at for old segments in one go, when none has any: at about 1 us each well under 1 ms. What
 /// goes of one partition, a checkpoint with 4,096 producers at most, is a slice of its own.

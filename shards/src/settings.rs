@@ -18,6 +18,9 @@ pub struct ShardSettings {
     pub topic_defaults: TopicDefaults,
     /// How often every partition is looked at for segments that are too old or too many.
     pub retention_check_interval: Duration,
+    /// How often every group is looked at for committed offsets whose time is over (Kafka's
+    /// `offsets.retention.check.interval.ms`).
+    pub offsets_retention_check_interval: Duration,
     /// Bound on what the batches of one request decompress to.
     pub max_decompressed_bytes: usize,
     /// Partitions of the whole gateway.

@@ -89,6 +89,7 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         max_group_memory: values.size("max_group_memory") as usize,
         offset_metadata_max_bytes: values.size("offset_metadata_max_bytes") as usize,
         offsets_retention: values.time("offsets_retention"),
+        offsets_retention_check_interval: values.time("offsets_retention_check_interval"),
         max_frame_size: values.size("max_frame_size") as usize,
         max_decoded_bytes: values.size("max_decoded_bytes") as usize,
         max_decompressed_bytes: values.size("max_decompressed_bytes") as usize,

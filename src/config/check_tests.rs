@@ -51,6 +51,7 @@ fn without_a_word_from_anybody_the_defaults_hold() {
     assert_eq!((c.max_members_per_group, c.max_member_blob_bytes), (20_000, 1 << 20));
     assert_eq!((c.max_groups, c.max_total_members, c.max_group_memory), (100_000, 200_000, 1 << 30));
     assert_eq!((c.offset_metadata_max_bytes, c.offsets_retention), (4096, Duration::from_secs(7 * 86_400)));
+    assert_eq!(c.offsets_retention_check_interval, Duration::from_secs(600));
     assert_eq!((c.log_retention, c.log_retention_bytes), (Duration::from_secs(7 * 86_400), 0));
     assert_eq!(c.retention_check_interval, Duration::from_secs(300));
     assert_eq!((c.producer_id_expiration, c.max_producers_per_partition), (Duration::from_secs(86_400), 4096));

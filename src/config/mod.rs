@@ -85,6 +85,7 @@ pub struct Config {
     pub offset_metadata_max_bytes: usize,
     /// Zero: for ever.
     pub offsets_retention: Duration,
+    pub offsets_retention_check_interval: Duration,
     pub max_frame_size: usize,
     pub max_decoded_bytes: usize,
     pub max_decompressed_bytes: usize,

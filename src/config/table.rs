@@ -269,6 +269,8 @@ pub const SETTINGS: &[Setting] = &[
         "The metadata string of one committed offset."),
     row(GROUPS, "offsets_retention", time_or_zero(ms(1), secs(3650 * DAY), "for ever"), Some("7d"),
         "How long offsets outlive their group's last member."),
+    row(GROUPS, "offsets_retention_check_interval", time(ms(10), secs(DAY)), Some("10min"),
+        "How often committed offsets are looked at for those whose time is over."),
     row(LIMITS, "max_frame_size", size(KIB, i32::MAX as u64), Some("100MiB"),
         "The largest request."),
     row(LIMITS, "max_decoded_bytes", size(KIB, 1 << 40), Some("64MiB"),

@@ -13,6 +13,7 @@
 pub mod fetch;
 pub mod frames;
 pub mod gateway;
+pub mod group;
 pub mod librdkafka;
 pub mod member;
 pub mod metrics;

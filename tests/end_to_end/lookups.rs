@@ -1,26 +1,17 @@
-//! What administrators and careful consumers look up: ends of leader epochs, producers, topics in pages; and
-//! the deletion of single committed offsets.
+//! What administrators and careful consumers look up: ends of leader epochs, producers, topics in pages.
 
 use kafka_protocol::messages::describe_producers_request::TopicRequest as ProducersOf;
 use kafka_protocol::messages::describe_topic_partitions_request::{Cursor, TopicRequest};
-use kafka_protocol::messages::offset_commit_request::{
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
-};
-use kafka_protocol::messages::offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
-use kafka_protocol::messages::offset_fetch_request::{
-    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
-};
 use kafka_protocol::messages::offset_for_leader_epoch_request::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use kafka_protocol::messages::{
-    BrokerId, DescribeProducersRequest, DescribeTopicPartitionsRequest, GroupId, MetadataRequest, OffsetDeleteRequest,
-    OffsetForLeaderEpochRequest,
+    BrokerId, DescribeProducersRequest, DescribeTopicPartitionsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
 };
 
 use super::idempotence::init_producer_id;
 use crate::common::gateway::{Advertise, Gateway, Options};
 use crate::common::librdkafka::create_topic;
-use crate::common::raw::{Raw, Writer, batch, string, topic_name};
+use crate::common::raw::{Raw, Writer, batch, topic_name};
 
 fn produce(raw: &mut Raw, topic: &str, partition: i32, writer: Writer, values: &[&str]) {
     let records = batch(writer, 1_000, values);
@@ -143,46 +134,4 @@ async fn topics_are_described_in_pages() {
     let expected: Vec<_> =
         [("a", 3), ("b", 7), ("c", 1)].iter().flat_map(|(name, n)| (0..*n).map(|p| (name.to_string(), p))).collect();
     assert_eq!(told, expected);
-}
-
-/// The committed offset of each partition of `log`, -1 for none.
-fn committed(raw: &mut Raw, group: &str) -> Vec<i64> {
-    let topic = OffsetFetchRequestTopics::default().with_name(topic_name("log")).with_partition_indexes(vec![0, 1]);
-    let group = OffsetFetchRequestGroup::default().with_group_id(GroupId(string(group))).with_topics(Some(vec![topic]));
-    let response = raw.call(8, &OffsetFetchRequest::default().with_groups(vec![group]));
-    response.groups[0].topics[0].partitions.iter().map(|partition| partition.committed_offset).collect()
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn single_offsets_of_an_empty_group_are_deleted_for_good() {
-    let mut gateway = Gateway::start(Options::new(2));
-    create_topic(&gateway, "log", 2).await;
-    let mut raw = Raw::connect(gateway.bootstrap());
-    let partition =
-        |index| OffsetCommitRequestPartition::default().with_partition_index(index).with_committed_offset(7);
-    let topic = OffsetCommitRequestTopic::default()
-        .with_name(topic_name("log"))
-        .with_partitions(vec![partition(0), partition(1)]);
-    let commit = OffsetCommitRequest::default().with_group_id(GroupId(string("idle"))).with_topics(vec![topic]);
-    let response = raw.call(8, &commit.with_generation_id_or_member_epoch(-1));
-    assert!(response.topics[0].partitions.iter().all(|partition| partition.error_code == 0));
-
-    let delete = |group: &str| {
-        let partition = |index| OffsetDeleteRequestPartition::default().with_partition_index(index);
-        let topic = |name, partitions| {
-            OffsetDeleteRequestTopic::default().with_name(topic_name(name)).with_partitions(partitions)
-        };
-        OffsetDeleteRequest::default()
-            .with_group_id(GroupId(string(group)))
-            .with_topics(vec![topic("log", vec![partition(1), partition(2)]), topic("nowhere", vec![partition(0)])])
-    };
-    let response = raw.call(0, &delete("idle"));
-    let codes: Vec<i16> = response.topics.iter().flat_map(|t| &t.partitions).map(|p| p.error_code).collect();
-    assert_eq!((response.error_code, codes), (0, vec![0, 3, 3]));
-    assert_eq!(committed(&mut raw, "idle"), [7, -1]);
-    assert_eq!(raw.call(0, &delete("absent")).error_code, 69, "GROUP_ID_NOT_FOUND");
-
-    gateway.kill9();
-    gateway.restart(Options::new(1));
-    assert_eq!(committed(&mut Raw::connect(gateway.bootstrap()), "idle"), [7, -1], "what was answered is durable");
 }

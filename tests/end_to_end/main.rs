@@ -19,6 +19,7 @@ mod krafka_client;
 mod limits;
 mod lookups;
 mod member_process;
+mod offset_expiry;
 mod offsets;
 mod open_files;
 mod produce_consume;

@@ -8,6 +8,7 @@
 mod common;
 
 mod admin;
+mod admin_groups;
 mod api_versions;
 mod fetch;
 mod list_offsets;
