@@ -22,6 +22,7 @@ pub mod proxy;
 pub mod raw;
 pub mod record_batch;
 pub mod served;
+pub mod settings;
 
 use std::future::Future;
 use std::time::{Duration, Instant};

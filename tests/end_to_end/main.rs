@@ -29,4 +29,5 @@ mod retention;
 mod routing;
 mod stalls;
 mod starts;
+mod topic_settings;
 mod topics;
