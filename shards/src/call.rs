@@ -88,6 +88,8 @@ pub struct FetchCall {
     /// The budget for record bytes. The first non-empty partition gets one whole batch even when it
     /// is larger (KIP-74).
     pub max_bytes: usize,
+    /// How much of that may come from disk, in memory of its own; what is in memory already costs none.
+    pub max_disk_bytes: usize,
     /// When fewer than this many bytes are there and no partition failed, the owner keeps a watch
     /// under this id and wakes the caller once as many have arrived. `None`: just answer.
     pub watch: Option<Watch>,

@@ -1,7 +1,8 @@
 //! Fetch (API 1): reads record batches, waiting for some to arrive when there are too few.
 //!
-//! A Fetch that spans owners asks all of them at once, each under the whole byte budget; the parts are
-//! joined in the order of the request (or session), and whole batches over the budget are dropped. Below
+//! A Fetch that spans owners asks all of them at once, each under the whole byte budget (shared out as far as
+//! the disk must be read); the parts are joined in the order of the request (or session), and whole batches
+//! over the budget are dropped. Below
 //! `min_bytes` it leaves one watch per owner and asks again at the first wake-up that may suffice, or at
 //! the deadline. No handler or owner holds anything while it waits.
 
@@ -193,12 +194,16 @@ async fn read(
 ) -> Vec<Fetched> {
     let shard = ctx.shard();
     let by_owner = by_owner(asking);
+    let budget = Budget::of(by_owner.len(), min_bytes, max_bytes);
     let settles = |fetched: &[Fetched]| {
-        let failed = fetched.iter().any(|f| f.error.is_err() || f.diverging_epoch.is_some());
+        // What is unknown here is not waited for, and does not keep the others from waiting (as in Kafka): a
+        // client with one deleted topic among others would ask without a pause.
+        let asked = fetched.iter().zip(asking).filter(|(_, asking)| asking.plan.is_ok());
+        let failed = asked.clone().any(|(f, _)| f.error.is_err() || f.diverging_epoch.is_some());
         failed || fetched.iter().map(Fetched::bytes).sum::<usize>() >= min_bytes
     };
     if max_wait.is_zero() || by_owner.is_empty() || min_bytes == 0 {
-        return round(shard, asking, &by_owner, max_bytes, None).await;
+        return round(shard, asking, &by_owner, budget, None).await;
     }
 
     // With one owner the first question may leave the watch; with several it must be known first how
@@ -207,7 +212,7 @@ async fn read(
     let mut watch = (owners.len() == 1).then(|| (WatchHandle::new(shard, owners.clone()), vec![min_bytes]));
     let mut deadline: Option<Sleep> = None;
     loop {
-        let fetched = round(shard, asking, &by_owner, max_bytes, watch.as_ref().map(|(w, min)| (w, &min[..]))).await;
+        let fetched = round(shard, asking, &by_owner, budget, watch.as_ref().map(|(w, min)| (w, &min[..]))).await;
         if settles(&fetched) || shard.is_stopping() {
             return fetched;
         }
@@ -219,12 +224,29 @@ async fn read(
         ctx.waiting();
         if !woken_before(handle, deadline, shard).await {
             watch.take();
-            return round(shard, asking, &by_owner, max_bytes, None).await;
+            return round(shard, asking, &by_owner, budget, None).await;
         }
         watch = Some((
             WatchHandle::new(shard, owners.clone()),
             if owners.len() == 1 { vec![min_bytes] } else { shares(&fetched, &by_owner, min_bytes) },
         ));
+    }
+}
+
+/// What each owner may answer with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Budget {
+    max_bytes: usize,
+    max_disk_bytes: usize,
+}
+
+impl Budget {
+    /// Each owner has the whole of `max_bytes`, but what has to be read from disk is shared out: it takes
+    /// memory until the answers are joined, and most of it would be dropped then. An owner can still give
+    /// `min_bytes`, so that nobody waits for what is there.
+    fn of(owners: usize, min_bytes: usize, max_bytes: usize) -> Budget {
+        let max_disk_bytes = max_bytes.div_ceil(owners.max(1)).max(min_bytes);
+        Budget { max_bytes, max_disk_bytes }
     }
 }
 
@@ -274,16 +296,18 @@ async fn round(
     shard: &ShardHandle,
     asking: &[Asking],
     by_owner: &[(ShardId, Vec<usize>)],
-    max_bytes: usize,
+    budget: Budget,
     watch: Option<(&WatchHandle, &[usize])>,
 ) -> Vec<Fetched> {
+    let Budget { max_bytes, max_disk_bytes } = budget;
     let calls: Vec<_> = by_owner
         .iter()
         .enumerate()
         .map(|(nth, (owner, indexes))| {
             let partitions = indexes.iter().filter_map(|&i| asking[i].plan.as_ref().ok().map(|(_, p)| p.clone()));
             let watch = watch.map(|(handle, min_bytes)| Watch { id: handle.id(), min_bytes: min_bytes[nth] });
-            shard.submit_to(*owner, FetchCall { partitions: partitions.collect(), max_bytes, watch })
+            let call = FetchCall { partitions: partitions.collect(), max_bytes, max_disk_bytes, watch };
+            shard.submit_to(*owner, call)
         })
         .collect();
     let mut joined: Vec<Fetched> =
@@ -430,6 +454,14 @@ mod tests {
         assert_eq!(ended(&[0, 1, 2, 3]), (0, 4));
         assert_eq!(ended(&[0, 1, 4, 0]), (0, 2));
         assert_eq!(ended(&[4, 0]), (76, 0));
+    }
+
+    #[test]
+    fn several_owners_share_what_may_be_read_from_disk_and_each_can_still_give_what_is_waited_for() {
+        let disk = |owners, min_bytes| Budget::of(owners, min_bytes, 100).max_disk_bytes;
+        assert_eq!((disk(1, 1), disk(2, 1), disk(3, 1), disk(200, 1)), (100, 50, 34, 1));
+        assert_eq!((disk(4, 80), disk(4, 100), disk(0, 0)), (80, 100, 100));
+        assert_eq!(Budget::of(4, 1, 100).max_bytes, 100);
     }
 
     #[test]

@@ -214,8 +214,17 @@ impl Gateway {
 
     /// Resident memory of the process, in KiB.
     pub fn rss(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most that it ever was, in KiB.
+    pub fn rss_max(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, what: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.ready.pid)).expect("a live process");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
+        let line = status.lines().find(|line| line.starts_with(what)).expect("a line of the status");
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("KiB")
     }
 

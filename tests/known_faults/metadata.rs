@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use kafka_protocol::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
-use kafka_protocol::messages::{ApiKey, FindCoordinatorRequest, MetadataResponse, RequestHeader};
+use kafka_protocol::messages::{
+    ApiKey, DescribeClusterRequest, FindCoordinatorRequest, MetadataResponse, RequestHeader,
+};
 use kafka_protocol::protocol::{Decodable, Encodable};
 use rdkafka::consumer::Consumer;
 
@@ -161,8 +163,8 @@ fn k053_null_is_every_topic_and_an_empty_list_none_but_in_version_0() {
     }
 }
 
-/// Host and port of each node that a client at `address` is told of, by Metadata and by FindCoordinator:
-/// of each coordinator the same as of the node of that id.
+/// Host and port of each node that a client at `address` is told of, by Metadata, FindCoordinator and
+/// DescribeCluster: of a node the same by each.
 fn told(address: SocketAddr) -> BTreeSet<(String, i32)> {
     let mut raw = Raw::connect(address);
     let response = raw.call(12, &MetadataRequest::default());
@@ -180,6 +182,13 @@ fn told(address: SocketAddr) -> BTreeSet<(String, i32)> {
             };
             assert!(nodes.contains(&found), "{found:?} is not one of {nodes:?}, version {version}");
         }
+    }
+    for version in versions(60) {
+        let response = raw.call(version, &DescribeClusterRequest::default());
+        let described: Vec<_> =
+            response.brokers.iter().map(|node| (node.broker_id, node.host.to_string(), node.port)).collect();
+        assert_eq!(described, nodes, "version {version}");
+        assert!(nodes.iter().any(|(id, ..)| *id == response.controller_id), "version {version}");
     }
     nodes.into_iter().map(|(_, host, port)| (host, port)).collect()
 }
@@ -212,7 +221,7 @@ fn k054_a_wildcard_listener_tells_each_client_the_address_that_it_reached() {
 }
 
 #[test]
-fn k054_an_advertised_host_is_told_by_metadata_and_find_coordinator_alike() {
+fn k054_an_advertised_host_is_told_by_every_api_that_names_nodes() {
     let gateway = Gateway::start(Options::new(2).listen("0.0.0.0:0").set("advertised-host", "gateway.example"));
     let expected: BTreeSet<_> =
         gateway.nodes().iter().map(|node| ("gateway.example".to_owned(), i32::from(node.addr.port()))).collect();

@@ -23,20 +23,26 @@ pub(super) struct WatchState {
     counted: Vec<i64>,
 }
 
+/// What is left of a Fetch's budget.
+struct Left {
+    bytes: usize,
+    /// Of which may be read from disk.
+    disk_bytes: usize,
+}
+
 impl Partitions {
     /// Reads from each partition in turn under one byte budget; leaves the watch when there is too
     /// little.
     pub(crate) async fn fetch(&self, shard: &ShardHandle, to: ReplyTo, call: FetchCall) -> Vec<PartitionFetched> {
-        let mut left = call.max_bytes;
+        let mut left = Left { bytes: call.max_bytes, disk_bytes: call.max_disk_bytes };
         let mut nothing_yet = true;
         let mut fetched = Vec::with_capacity(call.partitions.len());
         for wanted in &call.partitions {
             let read = match self.get(wanted.at) {
-                Some(partition) => partition.read(shard, wanted, left, nothing_yet).await,
+                Some(partition) => partition.read(shard, wanted, &mut left, nothing_yet).await,
                 None => PartitionFetched::failed(wanted.at, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             };
             let bytes = read.bytes();
-            left = left.saturating_sub(bytes);
             nothing_yet &= bytes == 0;
             fetched.push(read);
         }
@@ -101,7 +107,7 @@ impl Partition {
         &self,
         shard: &ShardHandle,
         wanted: &PartitionFetch,
-        left: usize,
+        left: &mut Left,
         nothing_yet: bool,
     ) -> PartitionFetched {
         let Some(log) = &self.log else {
@@ -111,7 +117,7 @@ impl Partition {
             return PartitionFetched::failed(wanted.at, error);
         }
         let reading = &shard.partitions.reading;
-        let mut budget = wanted.max_bytes.min(left);
+        let mut budget = wanted.max_bytes.min(left.bytes);
         let (mut fetched, read) = log.with(|log| {
             let mut fetched = PartitionFetched::failed(wanted.at, ErrorCode::NONE);
             fetched.high_watermark = log.high_watermark();
@@ -122,16 +128,23 @@ impl Partition {
             let read = match fetched.diverging_epoch {
                 Some(_) => Read::Empty,
                 None => match log.read(wanted.fetch_offset, budget, nothing_yet) {
-                    // Enough is being read already: one batch, so that everybody goes on and memory holds.
-                    Read::Disk(_) if reading.get() >= DISK_READ_BYTES_MAX => {
-                        budget = 1;
-                        log.read(wanted.fetch_offset, budget, nothing_yet)
+                    Read::Disk(job) => {
+                        // Enough is being read already: one batch, so that everybody goes on and memory holds.
+                        let enough = reading.get() >= DISK_READ_BYTES_MAX;
+                        let most = if enough { 1 } else { left.disk_bytes };
+                        if budget <= most {
+                            Read::Disk(job)
+                        } else {
+                            budget = most;
+                            log.read(wanted.fetch_offset, budget, nothing_yet)
+                        }
                     }
                     read => read,
                 },
             };
             (fetched, read)
         });
+        let from_disk = matches!(read, Read::Disk(_));
         match read {
             Read::Empty => {}
             Read::Cached(records) => {
@@ -160,6 +173,11 @@ impl Partition {
                     fetched.error = ErrorCode::UNKNOWN_SERVER_ERROR;
                 }
             },
+        }
+        let bytes = fetched.bytes();
+        left.bytes = left.bytes.saturating_sub(bytes);
+        if from_disk {
+            left.disk_bytes = left.disk_bytes.saturating_sub(bytes);
         }
         fetched
     }

@@ -10,7 +10,7 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use crate::common::fetch::{
     fetch_request, offsets, only_partition, partitions, records, size, with_partition_max_bytes,
 };
-use crate::common::gateway::{Gateway, Options};
+use crate::common::gateway::{Advertise, Gateway, Options};
 use crate::common::librdkafka::{read, reader};
 use crate::common::partition::{Topic, create, versions};
 use crate::common::raw::{Raw, Writer, batch};
@@ -71,6 +71,36 @@ fn k032_an_answer_over_many_full_partitions_stays_within_the_requests_bytes() {
     }
     let grown = gateway.rss().saturating_sub(before);
     assert!(grown < 300 * KIB as u64, "{grown} KiB more for {CLIENTS} clients of 2 MiB each");
+}
+
+#[test]
+fn k032_answers_that_are_gathered_from_every_shard_take_no_more_memory_than_they_have() {
+    const SHARDS: i32 = 8;
+    const CLIENTS: usize = 20;
+    let options = Options::new(SHARDS as usize).advertise(Advertise::Gateway).set("tail-cache-bytes", 0);
+    let gateway = Gateway::start(options);
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let topic = filled(&mut raw, "full", SHARDS, 16, 900 * KIB);
+    // 14 MiB on each shard, of which each client is to get as much in all.
+    let most = 14 << 20;
+    let request = fetch_request(12, &[(&topic, &from_the_start(SHARDS))]).with_max_bytes(most);
+    let request = with_partition_max_bytes(request, most);
+    let before = gateway.rss();
+    let mut clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let mut client = Raw::connect(gateway.bootstrap());
+            let sent = client.send(12, &request);
+            (client, sent)
+        })
+        .collect();
+    for (client, sent) in &mut clients {
+        let response = client.receive::<FetchRequest>(12, *sent);
+        let bytes: usize = partitions(&response).iter().map(|p| size(p)).sum();
+        assert!((1..=most as usize).contains(&bytes), "{bytes} bytes of records");
+    }
+    let grown = gateway.rss_max().saturating_sub(before);
+    // All of every answer, and a batch of each shard that is dropped; read in full, it would be 2 GiB.
+    assert!(grown < 500 * KIB as u64, "{grown} KiB more at most");
 }
 
 #[test]

@@ -1,15 +1,20 @@
 //! Fetch sessions (KIP-227).
 
+use std::time::Duration;
+
 use kafka_protocol::messages::FetchRequest;
 use kafka_protocol::messages::fetch_response::FetchResponse;
 
 use crate::common::fetch::{
-    SESSIONS_SINCE, about, fetch_request, forgotten, offsets, only_partition, partitions, records, size,
+    FOR_EVER_MS, SESSIONS_SINCE, about, fetch_request, forgotten, offsets, only_partition, partitions, records, size,
 };
 use crate::common::gateway::{Gateway, Options};
 use crate::common::metrics::metric;
 use crate::common::partition::{Topic, create, unknown, versions};
 use crate::common::raw::{Raw, Writer, batch, frame};
+
+/// Long enough to see that something waits. A slow machine only makes it more silent.
+const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// Every version that has sessions.
 fn with_sessions() -> impl Iterator<Item = i16> {
@@ -212,6 +217,33 @@ fn k030_an_unknown_topic_fails_alone_and_the_others_are_served() {
             raw.call(version, &session.request(&[]).with_session_epoch(-1));
         }
     }
+}
+
+#[test]
+fn k030_an_unknown_topic_does_not_keep_the_others_from_waiting() {
+    let gateway = Gateway::start(Options::new(3));
+    let mut writer = Raw::connect(gateway.bootstrap());
+    let (topic, missing) = (create(&mut writer, "there", 2, &[]), unknown("not-there"));
+    for (offset, version) in (0..).zip([4, 12, 13, 18]) {
+        // On one shard, and on both.
+        for from in [&[(0, offset)][..], &[(0, offset), (1, 0)]] {
+            let both: &[(&Topic, &[(i32, i64)])] = &[(&missing, &[(0, 0)]), (&topic, from)];
+            let mut raw = Raw::connect(gateway.bootstrap());
+            let request = fetch_request(version, both).with_max_wait_ms(FOR_EVER_MS);
+            let waiting = raw.send(version, &request);
+            assert!(raw.is_silent(A_MOMENT), "a client that asks again at once would never rest");
+            if from.len() == 2 {
+                topic.partition(0).append(&mut writer, batch(Writer::NOBODY, 1, &["a"]));
+                let response = raw.receive::<FetchRequest>(version, waiting);
+                let of = |topic| &about(version, &response, topic).expect("an answer").partitions[0];
+                assert_eq!(of(&missing).error_code, if version < 13 { 3 } else { 100 });
+                assert_eq!(records(of(&topic)), [(offset, "a".to_owned())]);
+            }
+        }
+    }
+    // With nothing to wait for, there is nothing to wait.
+    let alone = fetch_request(12, &[(&missing, &[(0, 0)])]).with_max_wait_ms(FOR_EVER_MS);
+    assert_eq!(only_partition(&writer.call(12, &alone)).error_code, 3);
 }
 
 #[test]

@@ -50,6 +50,9 @@ fn k031_topic_ids_are_never_zero_the_same_everywhere_and_after_a_restart_and_new
             for version in versions(3).filter(|version| *version >= 10) {
                 assert_eq!(id_in_metadata(&mut raw, version, "named"), created.id, "version {version}");
                 assert_eq!(id_in_metadata(&mut raw, version, "spontaneous"), made_by_asking, "version {version}");
+                if version < 12 {
+                    continue;
+                }
                 let by_id = MetadataRequestTopic::default().with_name(None).with_topic_id(created.id);
                 let told = raw.call(version, &MetadataRequest::default().with_topics(Some(vec![by_id])));
                 assert_eq!(told.topics[0].name, Some(topic_name("named")), "version {version}");
