@@ -1,0 +1,3 @@
+module ringgate.invalid/day
+
+go 1.23
