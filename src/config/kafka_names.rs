@@ -117,7 +117,7 @@ const ROWS: &[Row] = &[
     row("message.max.bytes", Int, "1048588", |_, t| t.max_message_bytes.to_string(), Setting("message_max_bytes")),
     row("num.partitions", Int, "1", |c, _| c.num_partitions.to_string(), Setting("num_partitions")),
     row("offset.metadata.max.bytes", Int, "4096", |c, _| c.offset_metadata_max_bytes.to_string(), Setting("offset_metadata_max_bytes")),
-    row("offsets.retention.check.interval.ms", Long, "600000", |_, _| ms(ringgate_shards::limits::EXPIRY_PERIOD), Says::Text("How often committed offsets are looked at for whether their time is over.")),
+    row("offsets.retention.check.interval.ms", Long, "600000", |c, _| ms(c.offsets_retention_check_interval), Setting("offsets_retention_check_interval")),
     row("offsets.retention.minutes", Int, "10080", |c, _| minutes(c.offsets_retention), Setting("offsets_retention")),
     row("producer.id.expiration.ms", Int, "86400000", |c, _| ms(c.producer_id_expiration), Setting("producer_id_expiration")),
     row("socket.request.max.bytes", Int, "104857600", |c, _| c.max_frame_size.to_string(), Setting("max_frame_size")),
