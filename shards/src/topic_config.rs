@@ -5,6 +5,7 @@ mod table;
 
 use std::collections::BTreeMap;
 
+use crate::store::embedded::limits::SEGMENT_MS;
 use table::Rule;
 pub use table::{ConfigType, TOPIC_SETTINGS, TopicSetting, find};
 
@@ -13,6 +14,8 @@ pub use table::{ConfigType, TOPIC_SETTINGS, TopicSetting, find};
 pub struct TopicConfig {
     /// `segment.bytes`: a segment is closed before it grows past this.
     pub segment_bytes: u64,
+    /// `segment.ms`: a segment is closed by the first append that comes so many milliseconds after its own first.
+    pub segment_ms: i64,
     /// `max.message.bytes`: the largest record batch that is taken, its header included.
     pub max_message_bytes: usize,
     /// `message.timestamp.type`.
@@ -52,6 +55,10 @@ pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// The largest `segment.bytes`: Kafka's type is a signed 32-bit integer.
 pub const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 
+/// The smallest `segment.ms`. Kafka takes 1, but a segment costs two files, and memory as long as it is kept: this
+/// makes at most 10,080 of them in a week.
+pub const SEGMENT_MS_MIN: u64 = 60_000;
+
 /// Characters of a client's text that a refusal repeats: it must fit in an answer whose strings end at 32,767
 /// bytes, and in a log line.
 const SHOWN_CHARS: usize = 80;
@@ -64,6 +71,7 @@ impl TopicConfig {
     pub fn defaults(defaults: TopicDefaults) -> TopicConfig {
         TopicConfig {
             segment_bytes: defaults.segment_bytes,
+            segment_ms: SEGMENT_MS,
             max_message_bytes: defaults.max_message_bytes,
             timestamp_type: TimestampType::CreateTime,
             retention_ms: defaults.retention_ms,
@@ -87,6 +95,11 @@ impl TopicConfig {
                 let bytes = number(value, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)?;
                 self.segment_bytes = bytes;
                 Ok(bytes.to_string())
+            }
+            "segment.ms" => {
+                let age = number(value, SEGMENT_MS_MIN, i64::MAX as u64)?;
+                self.segment_ms = age as i64;
+                Ok(age.to_string())
             }
             "max.message.bytes" => {
                 let bytes = number(value, 0, i32::MAX as u64)?;
@@ -303,6 +316,10 @@ mod tests {
     fn what_means_something_is_taken_within_its_range() {
         let config = parse(&[("segment.bytes", "1048576"), ("message.timestamp.type", "LogAppendTime")]).unwrap();
         assert_eq!((config.segment_bytes, config.timestamp_type), (1 << 20, TimestampType::LogAppendTime));
+        assert_eq!(parse(&[("segment.ms", "60000")]).unwrap().segment_ms, 60_000);
+        for wrong in ["59999", "-1", "9223372036854775808"] {
+            assert!(parse(&[("segment.ms", wrong)]).unwrap_err().contains("60000"));
+        }
         assert!(parse(&[("segment.bytes", "1048575")]).unwrap_err().contains("1048576"));
         assert!(parse(&[("max.message.bytes", "-1")]).unwrap_err().contains("max.message.bytes"));
     }

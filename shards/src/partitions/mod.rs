@@ -214,7 +214,7 @@ impl Partitions {
             let Some(partition) = self.get(TopicPartition { topic: topic.id, partition }) else { continue };
             partition.config.set(config);
             if let Some(log) = &partition.log {
-                log.with(|log| log.set_segment_bytes(config.segment_bytes));
+                log.with(|log| log.set_segment_bounds(config.segment_bytes, config.segment_ms));
             }
         }
     }

@@ -142,9 +142,9 @@ pub static TOPIC_SETTINGS: &[TopicSetting] = &[
     row("segment.index.bytes", "log.index.size.max.bytes", Int, ReadOnly("10485760"),
         "Indexes grow with their segments."),
     row("segment.jitter.ms", "log.roll.jitter.ms", Long, ReadOnly("0"),
-        "Segments are closed by size alone."),
-    row("segment.ms", "log.roll.ms", Long, ReadOnly("604800000"),
-        "Segments are closed by size alone."),
+        "Nothing is taken off segment.ms."),
+    row("segment.ms", "log.roll.ms", Long, Settable("604800000"),
+        "A segment is closed by the first record that comes so long after its own first, by the gateway's clock."),
     row("unclean.leader.election.enable", "unclean.leader.election.enable", Boolean, ReadOnly("false"),
         "There is one copy of a partition, so nobody is elected."),
 ];

@@ -7,6 +7,10 @@ pub const WRITE_BUFFERS: usize = 1024;
 /// otherwise.
 pub const SEGMENT_BYTES: u64 = 1 << 30;
 
+/// Milliseconds for which a segment is appended to (Kafka's `segment.ms`), unless its topic says otherwise: so
+/// that what a slow partition holds becomes too old by and by, though it never fills a segment.
+pub const SEGMENT_MS: i64 = 604_800_000;
+
 /// Bytes between two entries of a segment's index (Kafka's `index.interval.bytes`): a look-up reads at most
 /// this much, and a batch, for nothing; a 1 GiB segment has at most 4 MiB of index.
 pub const INDEX_INTERVAL_BYTES: u64 = 4096;

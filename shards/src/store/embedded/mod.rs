@@ -50,7 +50,7 @@ pub struct EngineConfig {
     pub shards: u16,
     /// Looks into the records of groups and offsets.
     pub describe: Describe,
-    /// What partitions have where their topic says nothing; `segment_bytes` is the topic's.
+    /// What partitions have where their topic says nothing; `segment_bytes` and `segment_ms` are the topic's.
     pub partition: PartitionConfig,
     /// Sizes of the files of groups and offsets.
     pub coordinator: CoordinatorLogConfig,
@@ -202,7 +202,8 @@ impl Engine {
         config: &TopicConfig,
     ) -> impl FnOnce() -> io::Result<PartitionLog> + Send + use<> {
         let this = self.clone();
-        let config = PartitionConfig { segment_bytes: config.segment_bytes, ..self.shared.partition };
+        let TopicConfig { segment_bytes, segment_ms, .. } = *config;
+        let config = PartitionConfig { segment_bytes, segment_ms, ..self.shared.partition };
         move || {
             let files = &this.shared.files;
             let (topic, dir) = this.partition_dir(at);

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, Read as _, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
@@ -129,15 +129,23 @@ impl File for DiskFile {
         self.0.set_len(len)
     }
 
+    fn created_ms(&self) -> io::Result<i64> {
+        let metadata = self.0.metadata()?;
+        Ok(since_1970(metadata.created().or_else(|_| metadata.modified())?))
+    }
+
     fn modified_ms(&self) -> io::Result<i64> {
-        let modified = self.0.metadata()?.modified()?;
-        // Before 1970 means that somebody set it so.
-        Ok(modified.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64))
+        Ok(since_1970(self.0.metadata()?.modified()?))
     }
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
+}
+
+/// In ms. A time before 1970 is one that somebody set.
+fn since_1970(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
 /// Says which file it was.

@@ -58,6 +58,7 @@ struct Inode {
     content: Vec<u8>,
     lasting: Vec<u8>,
     pending: Vec<Change>,
+    created_ms: i64,
     modified_ms: i64,
 }
 
@@ -208,7 +209,7 @@ impl Inode {
             }
         }
         // A file system keeps the time together with the length.
-        Inode { lasting: content.clone(), content, pending: Vec::new(), modified_ms: self.modified_ms }
+        Inode { lasting: content.clone(), content, pending: Vec::new(), ..*self }
     }
 
     fn change(&mut self, now_ms: i64, change: Change) {
@@ -333,8 +334,8 @@ impl Files for MemFiles {
             None if matches!(how, Open::Create | Open::Empty) => {
                 machine.need_dir(parent(path))?;
                 machine.operation()?;
-                let modified_ms = machine.now_ms;
-                machine.inodes.push(Inode { modified_ms, ..Inode::default() });
+                let now_ms = machine.now_ms;
+                machine.inodes.push(Inode { created_ms: now_ms, modified_ms: now_ms, ..Inode::default() });
                 let inode = machine.inodes.len() - 1;
                 machine.name(NameChange::Made { path: path.to_path_buf(), node: Node::File(inode) });
                 inode
@@ -480,6 +481,10 @@ impl File for MemFile {
         machine.operation()?;
         machine.change(self.inode, Change::Truncate(len as usize));
         Ok(())
+    }
+
+    fn created_ms(&self) -> io::Result<i64> {
+        Ok(locked(&self.machine).inodes[self.inode].created_ms)
     }
 
     fn modified_ms(&self) -> io::Result<i64> {

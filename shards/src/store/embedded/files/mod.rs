@@ -69,6 +69,8 @@ pub trait File: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Cuts the file off.
     fn truncate(&self, len: u64) -> io::Result<()>;
+    /// When it was made, in ms since 1970; where the file system does not keep that, when it was last written.
+    fn created_ms(&self) -> io::Result<i64>;
     /// When it was last written or cut off, in ms since 1970.
     fn modified_ms(&self) -> io::Result<i64>;
     /// Bytes in the file.

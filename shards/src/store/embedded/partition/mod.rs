@@ -28,7 +28,7 @@ use ringgate_wire::records::{self, BatchInfo};
 use super::append_files::{AppendFiles, Chunk, FileDone, FileJob};
 use super::files::Files;
 use super::frame;
-use super::limits::{CHECKPOINT_BYTES, PRODUCER_EXPIRATION_MS, PRODUCERS_PER_PARTITION};
+use super::limits::{CHECKPOINT_BYTES, PRODUCER_EXPIRATION_MS, PRODUCERS_PER_PARTITION, SEGMENT_MS};
 use crate::call::ActiveProducer;
 use crate::log_driver::JobLog;
 use chores::{Chore, ChoreDone};
@@ -49,6 +49,10 @@ const BATCH_VERSION: u8 = 1;
 pub struct PartitionConfig {
     /// `segment.bytes`: a segment is closed before it grows past this.
     pub segment_bytes: u64,
+    /// `segment.ms`: a segment is closed by the first append that comes so many milliseconds after its own first.
+    /// The clock counts and not, as in Kafka, what records say of their time: whose times jump could else have a
+    /// file for every batch.
+    pub segment_ms: i64,
     /// Idempotent producers that are remembered.
     pub producers: usize,
     /// Idle ones are forgotten after this many milliseconds.
@@ -62,6 +66,7 @@ impl PartitionConfig {
     pub fn with_segment_bytes(segment_bytes: u64) -> PartitionConfig {
         PartitionConfig {
             segment_bytes,
+            segment_ms: SEGMENT_MS,
             producers: PRODUCERS_PER_PARTITION,
             producer_expiration_ms: PRODUCER_EXPIRATION_MS,
             checkpoint_bytes: CHECKPOINT_BYTES,
@@ -239,9 +244,9 @@ impl PartitionLog {
         self.appended.is_closed()
     }
 
-    /// The next append closes the last segment when it would grow past this.
-    pub fn set_segment_bytes(&mut self, segment_bytes: u64) {
-        self.config.segment_bytes = segment_bytes;
+    /// The next append closes the last segment when it would grow past this size, or has come to this age.
+    pub fn set_segment_bounds(&mut self, segment_bytes: u64, segment_ms: i64) {
+        (self.config.segment_bytes, self.config.segment_ms) = (segment_bytes, segment_ms);
     }
 
     /// Bytes in all segments.
@@ -287,7 +292,7 @@ impl PartitionLog {
         }
         let bytes = frame::seal(buffer);
 
-        let starts = self.roll_for(bytes.len() as u64, last_offset);
+        let starts = self.roll_for(now_ms, bytes.len() as u64, last_offset);
         self.epochs.begin(self.leader_epoch, base_offset);
         let log_append_time_ms = if stamp { now_ms } else { -1 };
         if header.producer_id >= 0 {
@@ -313,11 +318,12 @@ impl PartitionLog {
         Ok(Append { base_offset, last_offset, log_append_time_ms, duplicate: false })
     }
 
-    /// Begins another segment when the last one has no room; its path then.
-    fn roll_for(&mut self, bytes: u64, last_offset: i64) -> Option<PathBuf> {
+    /// Begins another segment when the last one has no room or is too old; its path then.
+    fn roll_for(&mut self, now_ms: i64, bytes: u64, last_offset: i64) -> Option<PathBuf> {
         let last = self.segments.last().expect("a log has a segment");
-        let fits =
-            last.size + bytes <= self.config.segment_bytes && last_offset - last.base_offset <= i64::from(i32::MAX);
+        let fits = last.size + bytes <= self.config.segment_bytes
+            && last_offset - last.base_offset <= i64::from(i32::MAX)
+            && now_ms.saturating_sub(last.first_append_ms) < self.config.segment_ms;
         if std::mem::take(&mut self.starts_file) {
             return Some(segment::log_path(&self.dir, last.base_offset));
         }

@@ -269,6 +269,7 @@ impl Recovery {
             }
         }
         let end = segment.size;
+        segment.first_append_ms = file.created_ms()?;
         segment.all_written();
         self.report.read_bytes += len - from;
         if len > from {

@@ -48,7 +48,9 @@ pub(crate) struct Segment {
     pub(crate) written: u64,
     /// The largest timestamp of those.
     pub(crate) written_max_timestamp: i64,
-    /// When a frame was last appended, in ms since 1970; that the file says so, after a start.
+    /// When the first frame was appended, in ms since 1970; after a start, when the file was made.
+    pub(crate) first_append_ms: i64,
+    /// When a frame was last appended, in ms since 1970; after a start, when the file was last written.
     pub(crate) last_append_ms: i64,
     pub(crate) index: Index,
 }
@@ -62,6 +64,7 @@ impl Segment {
             max_timestamp: -1,
             written: 0,
             written_max_timestamp: -1,
+            first_append_ms: -1,
             last_append_ms: -1,
             index: Index::Memory { entries: Vec::new(), flushed: 0 },
         }
@@ -75,6 +78,9 @@ impl Segment {
             && entries.last().is_none_or(|e| self.size - u64::from(e.position) >= INDEX_INTERVAL_BYTES)
         {
             entries.push(IndexEntry { relative_offset, position, max_timestamp_before: self.max_timestamp });
+        }
+        if self.size == 0 {
+            self.first_append_ms = appended_ms;
         }
         self.size += len;
         self.end_offset = last_offset + 1;

@@ -152,6 +152,52 @@ fn the_age_of_records_without_a_time_goes_on_over_restarts_and_power_cuts() {
 }
 
 #[test]
+fn a_slow_partition_goes_on_in_another_segment_when_the_last_has_come_to_its_age() {
+    for restarts in [false, true] {
+        let (machine, dir) = (MemFiles::new(), Path::new("/d"));
+        machine.create_dir(dir).unwrap();
+        let files: Arc<dyn Files> = Arc::new(machine.clone());
+        let config = PartitionConfig { segment_ms: 1000, ..PartitionConfig::with_segment_bytes(1 << 20) };
+        machine.set_now_ms(10_000);
+        let mut log = open_with(&files, dir, config, 1, 10_000);
+        let slow = |log: &mut PartitionLog, now_ms: i64| {
+            machine.set_now_ms(now_ms);
+            append(log, now_ms, &batch(&[now_ms], "slow", None)).unwrap();
+            settle(log);
+            files.list(dir).unwrap().iter().filter(|entry| entry.name.ends_with(".log")).count()
+        };
+        assert_eq!([10_000, 10_500].map(|now_ms| slow(&mut log, now_ms)), [1, 1]);
+        if restarts {
+            drop(log);
+            log = open_with(&files, dir, config, 2, 10_600);
+        }
+        // Times that jump make no segments; the clock does.
+        append(&mut log, 10_700, &batch(&[1_000_000_000], "ahead", None)).unwrap();
+        append(&mut log, 10_700, &batch(&[10_700], "back", None)).unwrap();
+        assert_eq!([10_999, 11_000, 11_500, 12_000].map(|now_ms| slow(&mut log, now_ms)), [1, 2, 2, 3]);
+        log.set_segment_bounds(1 << 20, 100);
+        assert_eq!([12_001, 12_100].map(|now_ms| slow(&mut log, now_ms)), [3, 4], "a change holds at once");
+        assert_eq!(content(&log).len(), 10);
+    }
+}
+
+#[test]
+fn what_a_slow_partition_holds_goes_though_it_is_written_to_all_the_time() {
+    on_both(|files, dir| {
+        let config = PartitionConfig { segment_ms: 1000, ..PartitionConfig::with_segment_bytes(1 << 20) };
+        let mut log = open_with(&files, dir, config, 1, 0);
+        for now_ms in (10_000..20_000).step_by(100) {
+            append(&mut log, now_ms, &batch(&[now_ms], "slow", None)).unwrap();
+            settle(&mut log);
+            log.apply_retention(now_ms, 2000, -1);
+            settle(&mut log);
+            // At most what retention keeps, and a segment.
+            assert!(log.end_offset() - log.log_start_offset() <= 31, "at {now_ms}");
+        }
+    });
+}
+
+#[test]
 fn what_is_not_written_yet_stays() {
     on_both(|files, dir| {
         let mut log = open(&files, dir, 1);
