@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use kafka_protocol::messages::describe_groups_request::DescribeGroupsRequest;
 use kafka_protocol::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
@@ -28,30 +28,6 @@ fn produce_request(topic: &str, partition: i32, acks: i16, value: &str) -> Produ
 /// As a client of version 3 or later sends it: with the name of its software.
 fn api_versions_request() -> ApiVersionsRequest {
     ApiVersionsRequest::default().with_client_software_name(string("raw")).with_client_software_version(string("1.0"))
-}
-
-fn api_versions_work(raw: &mut Raw) {
-    let response = raw.call(3, &api_versions_request());
-    assert_eq!(response.error_code, 0);
-}
-
-/// A frame around `payload`.
-fn framed(payload: &[u8]) -> Bytes {
-    let mut frame = BytesMut::new();
-    frame.put_i32(payload.len() as i32);
-    frame.put_slice(payload);
-    frame.freeze()
-}
-
-/// A request header of version 1, and `body`.
-fn request(api_key: i16, api_version: i16, body: &[u8]) -> Bytes {
-    let mut payload = BytesMut::new();
-    payload.put_i16(api_key);
-    payload.put_i16(api_version);
-    payload.put_i32(7);
-    payload.put_i16(-1);
-    payload.put_slice(body);
-    framed(&payload)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -120,37 +96,6 @@ async fn records_that_were_sent_with_acks_0_are_written_though_the_sender_hangs_
             .collect();
         assert_eq!(values, (partition..300).step_by(3).collect::<Vec<_>>());
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_kafka_or_not_served_gets_the_connection_closed_and_only_that() {
-    let mut gateway = Gateway::start(Options::new(2));
-    let mut witness = Raw::connect(gateway.bootstrap());
-    api_versions_work(&mut witness);
-    let whole = frame(1, 9, &produce_request("orders", 0, -1, "v"));
-    let cut = framed(&whole[4..whole.len() - 20]);
-    let zeros = [0; 10];
-    let tls_hello = [0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03];
-    for (what, bytes) in [
-        ("an API that does not exist", request(1_000, 0, &[])),
-        ("an API that is not served", request(45, 0, &zeros[..8])),
-        ("a version that is not served", request(3, 99, &zeros[..8])),
-        ("Produce version 0, listed for librdkafka's sake", request(0, 0, &zeros)),
-        ("a frame over the limit", Bytes::copy_from_slice(&i32::MAX.to_be_bytes())),
-        ("a negative length", Bytes::copy_from_slice(&(-1i32).to_be_bytes())),
-        ("a frame too short for a header", framed(&[0, 18])),
-        ("an HTTP request", Bytes::from_static(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")),
-        ("a TLS hello", Bytes::copy_from_slice(&tls_hello)),
-        ("a request cut short inside its frame", cut),
-        ("an array longer than its frame", request(3, 1, &[0x7f, 0xff, 0xff, 0xff])),
-    ] {
-        eprintln!("sending {what}");
-        let mut raw = Raw::connect(gateway.bootstrap());
-        raw.send_bytes(&bytes);
-        raw.assert_closed();
-        api_versions_work(&mut witness);
-    }
-    assert!(gateway.is_alive());
 }
 
 /// A stable group of one, joined on `raw`; its member id. Its generation is 1.

@@ -81,24 +81,6 @@ async fn the_largest_number_at_every_place_of_every_request_harms_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn announced_frames_that_never_come_cost_no_memory() {
-    let gateway = Gateway::start(Options::new(2));
-    let mut witness = Witness::of(&gateway);
-    let before = gateway.rss();
-    let announced: Vec<TcpStream> = (0..200)
-        .map(|_| {
-            let mut stream = TcpStream::connect(gateway.bootstrap()).expect("connect");
-            stream.write_all(&(100u32 << 20).to_be_bytes()).expect("send");
-            stream.write_all(&[0]).expect("send");
-            stream
-        })
-        .collect();
-    witness.is_served();
-    let grown = gateway.rss().saturating_sub(before);
-    assert!(grown < 64 << 10, "{grown} KiB for {} announced frames of 100 MiB", announced.len());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_pipelined_requests_and_resets_disturbs_nobody() {
     let gateway = Gateway::start(Options::new(2).set("send-timeout", "500ms"));
     let mut witness = Witness::of(&gateway);

@@ -1,1 +1,0 @@
-//! Malformed requests and denial of service.
