@@ -15,7 +15,8 @@ use crate::routing::heartbeat;
 
 const ROOM: u64 = 1 << 20;
 
-fn limit_files(gateway: &Gateway, bytes: Option<u64>) {
+/// No file of the gateway gets past this many bytes.
+pub fn limit_files(gateway: &Gateway, bytes: Option<u64>) {
     let pid = Pid::from_raw(gateway.ready().pid as i32).expect("a process");
     prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum: None }).expect("a limit of file sizes");
 }

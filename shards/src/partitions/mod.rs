@@ -122,12 +122,14 @@ impl Partitions {
     /// opened is there all the same and answers with an error, so that the others go on.
     pub(crate) async fn open_missing(&self, shard: &ShardHandle, catalogue: &Catalogue) {
         for topic in catalogue.topics() {
-            let config = config_of(shard, topic);
+            // Read when something is missing: most changes concern one topic of many.
+            let mut config = None;
             for partition in topic.owned_by(shard.route(), shard.id()) {
                 let at = TopicPartition { topic: topic.id, partition };
                 if self.open.borrow().contains_key(&at) {
                     continue;
                 }
+                let config = *config.get_or_insert_with(|| config_of(shard, topic));
                 let opening = self.engine.open_partition(at, &config);
                 let log = match shard.files.run(opening).await {
                     Ok(Ok(log)) => Some(log),
@@ -174,7 +176,7 @@ impl Partitions {
         let before = shard.catalogue();
         shard.show(catalogue.clone());
         for topic in catalogue.topics() {
-            if before.topic_by_id(topic.id).is_some_and(|old| old.config != topic.config) {
+            if before.topic_by_id(topic.id).is_some_and(|old| !Arc::ptr_eq(old, topic) && old.config != topic.config) {
                 self.reconfigure(shard, topic);
             }
         }
