@@ -288,13 +288,14 @@ func (s *steps) kill9() string {
 	send(producer, killTopic, sent, records("after", 150))
 	reading.complete("reading on after the kill")
 
-	// A connection that was idle is found dead by the first call on it, which some clients tell their callers.
-	var committed map[int32]Committed
-	eventually("committed offsets after the kill", func() bool {
-		var err error
-		committed, err = s.client.Committed(group, killTopic)
+	// A connection that was idle is found dead by the first call on it, which some clients tell their callers. Groups are
+	// asked of every node.
+	eventually("every node answers after the kill", func() bool {
+		_, err := s.client.Groups()
 		return err == nil
 	})
+	committed, err := s.client.Committed(group, killTopic)
+	succeeds("committed", err)
 	for partition, offset := range kept {
 		equal(fmt.Sprintf("commit of partition %d", partition), committed[partition].Offset, offset)
 	}
