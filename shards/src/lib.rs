@@ -24,6 +24,7 @@ pub mod store;
 pub mod timer_wheel;
 pub mod timers;
 pub mod topic_config;
+pub mod turn;
 pub mod waiters;
 pub mod watches;
 

@@ -18,6 +18,7 @@ use ringgate_group::route::ShardId;
 use ringgate_shards::ShardHandle;
 use ringgate_shards::call::{FetchCall, PartitionFetch, PartitionFetched, Watch};
 use ringgate_shards::timers::Sleep;
+use ringgate_shards::turn::Turn;
 use ringgate_shards::watches::WatchHandle;
 use ringgate_wire::fetch;
 use ringgate_wire::records::{BatchHeader, Compression};
@@ -78,7 +79,12 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
         Err(error) => return encode(ctx, error, 0, Vec::new()),
     };
 
-    let mut asking: Vec<Asking> = wanted.into_iter().map(|(key, wanted)| plan(ctx, key, wanted)).collect();
+    let mut turn = Turn::default();
+    let mut asking = Vec::with_capacity(wanted.len());
+    for (key, wanted) in wanted {
+        asking.push(plan(ctx, key, wanted));
+        turn.partition().await;
+    }
     let max_bytes = usize::try_from(request.max_bytes).unwrap_or(0).min(ctx.connection.settings.max_fetch_bytes);
     // While clients leave too much unread, each gets a batch at a time: they go on, and memory holds.
     let settings = &ctx.connection.settings;
@@ -105,6 +111,7 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
         fetched.iter_mut().for_each(end_before_zstd);
     }
 
+    let mut turn = Turn::default();
     let mut answered = Vec::with_capacity(asking.len());
     for (asking, fetched) in asking.into_iter().zip(fetched) {
         let with_data = fetched.error.is_err() || fetched.diverging_epoch.is_some() || !fetched.records.is_empty();
@@ -118,6 +125,7 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
         if news {
             answered.push(Answered { key: asking.key, fetched });
         }
+        turn.partition().await;
     }
     let session_id = match mode {
         Mode::Sessionless => 0,
@@ -194,7 +202,7 @@ async fn read(
 ) -> Vec<Fetched> {
     let shard = ctx.shard();
     let by_owner = by_owner(asking);
-    let budget = Budget::of(by_owner.len(), min_bytes, max_bytes);
+    let budget = OwnerBudget::of(by_owner.len(), min_bytes, max_bytes);
     let settles = |fetched: &[Fetched]| {
         // What is unknown here is not waited for, and does not keep the others from waiting (as in Kafka): a
         // client with one deleted topic among others would ask without a pause.
@@ -235,18 +243,18 @@ async fn read(
 
 /// What each owner may answer with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Budget {
+struct OwnerBudget {
     max_bytes: usize,
     max_disk_bytes: usize,
 }
 
-impl Budget {
+impl OwnerBudget {
     /// Each owner has the whole of `max_bytes`, but what has to be read from disk is shared out: it takes
     /// memory until the answers are joined, and most of it would be dropped then. An owner can still give
     /// `min_bytes`, so that nobody waits for what is there.
-    fn of(owners: usize, min_bytes: usize, max_bytes: usize) -> Budget {
+    fn of(owners: usize, min_bytes: usize, max_bytes: usize) -> OwnerBudget {
         let max_disk_bytes = max_bytes.div_ceil(owners.max(1)).max(min_bytes);
-        Budget { max_bytes, max_disk_bytes }
+        OwnerBudget { max_bytes, max_disk_bytes }
     }
 }
 
@@ -296,10 +304,10 @@ async fn round(
     shard: &ShardHandle,
     asking: &[Asking],
     by_owner: &[(ShardId, Vec<usize>)],
-    budget: Budget,
+    budget: OwnerBudget,
     watch: Option<(&WatchHandle, &[usize])>,
 ) -> Vec<Fetched> {
-    let Budget { max_bytes, max_disk_bytes } = budget;
+    let OwnerBudget { max_bytes, max_disk_bytes } = budget;
     let calls: Vec<_> = by_owner
         .iter()
         .enumerate()
@@ -458,10 +466,10 @@ mod tests {
 
     #[test]
     fn several_owners_share_what_may_be_read_from_disk_and_each_can_still_give_what_is_waited_for() {
-        let disk = |owners, min_bytes| Budget::of(owners, min_bytes, 100).max_disk_bytes;
+        let disk = |owners, min_bytes| OwnerBudget::of(owners, min_bytes, 100).max_disk_bytes;
         assert_eq!((disk(1, 1), disk(2, 1), disk(3, 1), disk(200, 1)), (100, 50, 34, 1));
         assert_eq!((disk(4, 80), disk(4, 100), disk(0, 0)), (80, 100, 100));
-        assert_eq!(Budget::of(4, 1, 100).max_bytes, 100);
+        assert_eq!(OwnerBudget::of(4, 1, 100).max_bytes, 100);
     }
 
     #[test]

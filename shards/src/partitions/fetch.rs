@@ -11,6 +11,7 @@ use super::{Partition, Partitions};
 use crate::call::{FetchCall, PartitionFetch, PartitionFetched, ReplyTo, TopicPartition, Watch, WatchId};
 use crate::limits::DISK_READ_BYTES_MAX;
 use crate::store::embedded::partition::{Read, ReadJob};
+use crate::turn::Turn;
 use crate::{Shard, ShardHandle};
 
 /// Somebody waits for this many bytes in these partitions.
@@ -37,6 +38,7 @@ impl Partitions {
         let mut left = Left { bytes: call.max_bytes, disk_bytes: call.max_disk_bytes };
         let mut nothing_yet = true;
         let mut fetched = Vec::with_capacity(call.partitions.len());
+        let mut turn = Turn::default();
         for wanted in &call.partitions {
             let read = match self.get(wanted.at) {
                 Some(partition) => partition.read(shard, wanted, &mut left, nothing_yet).await,
@@ -45,6 +47,7 @@ impl Partitions {
             let bytes = read.bytes();
             nothing_yet &= bytes == 0;
             fetched.push(read);
+            turn.partition().await;
         }
         let out = &self.counters.bytes_out;
         let bytes: usize = fetched.iter().map(PartitionFetched::bytes).sum();
