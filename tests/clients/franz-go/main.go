@@ -39,6 +39,7 @@ func (franz) Normal(record day.Record) day.Record { return record }
 func (franz) Codecs() []string                    { return []string{"gzip", "snappy", "lz4", "zstd"} }
 func (franz) Idempotence() bool                   { return true }
 func (franz) StaticMembers() bool                 { return true }
+func (franz) Rereads() bool                       { return false }
 func (franz) Cooperative() bool                   { return true }
 
 func (f franz) Cluster() (day.Cluster, error) {

@@ -41,6 +41,7 @@ func (client) Normal(record day.Record) day.Record { return record }
 func (client) Codecs() []string                    { return []string{"gzip", "snappy", "lz4", "zstd"} }
 func (client) Idempotence() bool                   { return true }
 func (client) StaticMembers() bool                 { return true }
+func (client) Rereads() bool                       { return false }
 func (client) Cooperative() bool                   { return true }
 
 func (c client) Cluster() (day.Cluster, error) {

@@ -11,6 +11,8 @@ type Client interface {
 	Idempotence() bool
 	// StaticMembers tells whether members can have an instance id.
 	StaticMembers() bool
+	// Rereads tells whether a member that loses its connection joins anew, and reads again what it had not committed.
+	Rereads() bool
 	// Cooperative tells whether members can rebalance without giving up what they keep.
 	Cooperative() bool
 
