@@ -1,6 +1,7 @@
 //! Settings of topics that change while the topic is used, settings of nodes, and topics that get partitions.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kafka_protocol::messages::MetadataRequest;
@@ -299,6 +300,12 @@ async fn added_partitions_are_served_everywhere_once_that_is_answered_and_outliv
         assert_eq!(partition_count(&mut raw, "t"), 9);
         let expected = 1 + nodes * (3 + 8);
         tokio::task::block_in_place(|| read_all(&gateway, "t", 9, expected));
+
+        set(&mut raw, "t", "segment.bytes", "1048576");
+        gateway.kill9();
+        let verified = Command::new(env!("CARGO_BIN_EXE_ringgate")).arg("verify").arg(gateway.data()).output();
+        let verified = verified.expect("ringgate verify");
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
     }
 }
 
