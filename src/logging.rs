@@ -2,6 +2,7 @@
 //! for a terminal.
 
 use std::io::IsTerminal;
+use std::sync::{Mutex, PoisonError};
 
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -12,9 +13,23 @@ use tracing_subscriber::{Layer, fmt};
 use crate::config::LogFormat;
 use crate::limits::LOG_LINES_QUEUED;
 
+/// What keeps the writer going. Here and not in a [`LogGuard`], so that whoever ends the process can end it.
+static WRITER: Mutex<Option<WorkerGuard>> = Mutex::new(None);
+
 /// Writes what is queued when it is dropped: keep it until the end of `main`.
 #[must_use = "log lines are lost once this is dropped"]
-pub struct LogGuard(#[allow(dead_code, reason = "held for its drop")] WorkerGuard);
+pub struct LogGuard(());
+
+impl Drop for LogGuard {
+    fn drop(&mut self) {
+        finish();
+    }
+}
+
+/// Writes what is queued, for a second at most; later lines are lost. For who is about to end the process.
+pub fn finish() {
+    drop(WRITER.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
 
 /// Starts logging for the whole process. A second call changes nothing.
 pub fn start(format: LogFormat, level: tracing::Level) -> LogGuard {
@@ -29,7 +44,8 @@ pub fn start(format: LogFormat, level: tracing::Level) -> LogGuard {
     };
     // Fails only when a subscriber is set already, as in tests.
     let _ = tracing_subscriber::registry().with(layer.with_filter(filter(level))).try_init();
-    LogGuard(guard)
+    WRITER.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(guard);
+    LogGuard(())
 }
 
 /// Ringgate's own events at `level`; those of its libraries only when they are warnings.

@@ -223,6 +223,7 @@ fn stop_within(mailroom: &Mailroom, timeout: Duration, signals: Signals) {
             None => format!("shutdown_timeout = {timeout:?} is over"),
         };
         tracing::warn!(why, "ending at once; what was acknowledged is in the store");
+        crate::logging::finish();
         std::process::exit(1);
     });
     if let Err(error) = spawned {

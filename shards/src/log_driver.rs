@@ -86,7 +86,8 @@ impl<L: JobLog> LogDriver<L> {
                     Ok(done) => this.log.borrow_mut().handle_done(done),
                     // The log's own state is unknown after a panic in its job.
                     Err(panic) => {
-                        tracing::error!(?panic, "a file job panicked");
+                        // Not through the log, whose last lines an abort takes with it.
+                        eprintln!("a file job panicked: {panic:?}; the process ends");
                         std::process::abort();
                     }
                 }

@@ -76,8 +76,9 @@ impl Options {
         self
     }
 
-    /// One more setting, as `--name=value`.
+    /// One more setting, as `--name=value`, or another value for one that was set before.
     pub fn set(mut self, name: &str, value: impl std::fmt::Display) -> Options {
+        self.flags.retain(|flag| !flag.starts_with(&format!("--{name}=")));
         self.flags.push(format!("--{name}={value}"));
         self
     }
@@ -190,6 +191,13 @@ impl Gateway {
         let pid = Pid::from_child(&process.child);
         rustix::process::kill_process(pid, Signal::TERM).expect("SIGTERM");
         process.end()
+    }
+
+    /// Asks the process to stop and does not wait for that; [`Gateway::sigterm`] asks again.
+    pub fn ask_to_stop(&mut self) {
+        let process = self.process.as_ref().expect("the gateway runs");
+        let pid = Pid::from_child(&process.child);
+        rustix::process::kill_process(pid, Signal::TERM).expect("SIGTERM");
     }
 
     /// Suspends the process for `time`, as a virtual machine's host may: no connection is lost.

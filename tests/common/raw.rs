@@ -72,6 +72,11 @@ impl Raw {
         frame.into()
     }
 
+    /// Waits until something has arrived, which stays to be read.
+    pub fn wait_for_bytes(&self) {
+        assert!(self.stream.peek(&mut [0]).expect("a response") > 0, "the connection is closed");
+    }
+
     /// Waits until the gateway closes the connection, which it must do without another word.
     pub fn assert_closed(&mut self) {
         let mut byte = [0];

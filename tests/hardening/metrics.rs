@@ -13,7 +13,7 @@ fn hits(gateway: &Gateway, limit: &str) -> u64 {
     metric(gateway, "ringgate_limit_hit_total", &format!("limit=\"{limit}\""))
 }
 
-fn join(group: &str, metadata: usize) -> JoinGroupRequest {
+pub fn join(group: &str, metadata: usize) -> JoinGroupRequest {
     let metadata = vec![0; metadata].into();
     let protocol = JoinGroupRequestProtocol::default().with_name(string("range")).with_metadata(metadata);
     JoinGroupRequest::default()

@@ -1,70 +1,46 @@
-//! SIGTERM under load: what was acknowledged is there after it, answers are whole, and nobody holds it up.
+//! SIGTERM while members wait for their assignment, and a second one by somebody in a hurry. Stops under
+//! load are K123 in `tests/known_faults`.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
-use bytes::{Buf, Bytes};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
-use kafka_protocol::messages::{MetadataRequest, ProduceResponse};
-use kafka_protocol::protocol::Decodable;
-use rdkafka::topic_partition_list::Offset;
+use kafka_protocol::messages::{GroupId, MetadataRequest, SyncGroupRequest};
 
 use crate::common::gateway::{Gateway, Options};
-use crate::common::librdkafka::{create_topic, read_from};
-use crate::common::raw::{Writer, batch, frame, topic_name};
-use crate::common::{LIVENESS, eventually};
+use crate::common::raw::{Raw, frame, string, topic_name};
+use crate::metrics::join;
 
-fn produce(n: i64) -> Bytes {
-    let records = batch(Writer::NOBODY, 1_000, &[&n.to_string()]);
-    let data = PartitionProduceData::default().with_index(0).with_records(Some(records));
-    let topic = TopicProduceData::default().with_name(topic_name("load")).with_partition_data(vec![data]);
-    let request = ProduceRequest::default().with_acks(-1).with_timeout_ms(30_000).with_topic_data(vec![topic]);
-    frame(n as i32, 9, &request)
-}
-
-/// Writes numbers, eight requests in flight, until the gateway closes; the highest offset acknowledged. Its
-/// last bytes must be the end of a whole answer.
-fn write_until_closed(address: SocketAddr, acknowledged: &AtomicI64) {
-    let mut stream = TcpStream::connect(address).expect("connect");
-    stream.set_read_timeout(Some(LIVENESS)).expect("read timeout");
-    let mut sent = 0;
-    let mut answered = 0;
-    loop {
-        while sent < answered + 8 {
-            if stream.write_all(&produce(sent)).is_err() {
-                break;
-            }
-            sent += 1;
+#[test]
+fn a_stop_answers_a_parked_sync_with_not_coordinator() {
+    let mut gateway = Gateway::start(Options::new(2).set("initial-rebalance-delay", "500ms"));
+    let mut members = [Raw::connect(gateway.bootstrap()), Raw::connect(gateway.bootstrap())];
+    let sent = members.each_mut().map(|raw| raw.send(3, &join("workers", 10)));
+    let mut follower = None;
+    for (raw, sent) in members.iter_mut().zip(sent) {
+        let joined = raw.receive::<kafka_protocol::messages::JoinGroupRequest>(3, sent);
+        assert_eq!((joined.error_code, joined.generation_id), (0, 1), "both in one generation");
+        if joined.leader != joined.member_id {
+            follower = Some((raw, joined));
         }
-        let mut length = [0; 4];
-        match stream.read(&mut length) {
-            // The end, between two answers; a reset where the gateway left requests unread.
-            Ok(0) => return,
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return,
-            Ok(some) => stream.read_exact(&mut length[some..]).expect("a whole length"),
-            Err(error) => panic!("hung: {error}"),
-        }
-        let mut body = vec![0; u32::from_be_bytes(length) as usize];
-        stream.read_exact(&mut body).expect("a whole answer");
-        let mut body = Bytes::from(body);
-        assert_eq!(i64::from(body.get_i32()), answered, "answers come in the order of their requests");
-        body.advance(1);
-        let response = ProduceResponse::decode(&mut body, 9).expect("a Produce response");
-        let partition = &response.responses[0].partition_responses[0];
-        if partition.error_code == 0 {
-            acknowledged.fetch_max(partition.base_offset, Ordering::Relaxed);
-        }
-        answered += 1;
     }
+    let (raw, joined) = follower.expect("one of two follows");
+    let sync = SyncGroupRequest::default()
+        .with_group_id(GroupId(string("workers")))
+        .with_generation_id(joined.generation_id)
+        .with_member_id(joined.member_id);
+    let sync = raw.send(0, &sync);
+    assert!(raw.is_silent(Duration::from_millis(300)), "it waits for the leader's assignment");
+    assert!(gateway.sigterm().success());
+    assert_eq!(raw.receive::<SyncGroupRequest>(0, sync).error_code, 16);
+    raw.assert_closed();
 }
 
 /// A connection whose answers nobody reads, full to the brim in both directions.
-fn stalled(address: SocketAddr) -> TcpStream {
-    let mut stream = TcpStream::connect(address).expect("connect");
-    stream.set_write_timeout(Some(Duration::from_secs(1))).expect("write timeout");
+fn stalled(gateway: &Gateway) -> TcpStream {
+    let mut stream = TcpStream::connect(gateway.bootstrap()).expect("connect");
+    stream.set_write_timeout(Some(Duration::from_millis(300))).expect("write timeout");
     let names = (0..400).map(|n| {
         let name = format!("{}-{n}", "long".repeat(50));
         MetadataRequestTopic::default().with_name(Some(topic_name(&name)))
@@ -75,29 +51,16 @@ fn stalled(address: SocketAddr) -> TcpStream {
     stream
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_under_load_keeps_what_was_acknowledged_and_waits_for_no_stalled_reader() {
-    let mut gateway = Gateway::start(Options::new(2));
-    create_topic(&gateway, "load", 1).await;
-    let address = gateway.bootstrap();
-    // Several: where the kernel still has room for one's last answer, the gateway has nothing to wait for.
-    let _stalled: Vec<_> = tokio::task::block_in_place(|| (0..4).map(|_| stalled(address)).collect());
-    let acknowledged = std::sync::Arc::new(AtomicI64::new(-1));
-    let writers: Vec<_> = (0..3)
-        .map(|_| {
-            let acknowledged = acknowledged.clone();
-            std::thread::spawn(move || write_until_closed(address, &acknowledged))
-        })
-        .collect();
-    eventually("load", || acknowledged.load(Ordering::Relaxed) > 100).await;
-    let status = tokio::task::block_in_place(|| gateway.sigterm());
-    assert_eq!(status.code(), Some(0), "an orderly end within shutdown_timeout");
-    for writer in writers {
-        tokio::task::block_in_place(|| writer.join()).expect("a writer");
-    }
-
-    tokio::task::block_in_place(|| gateway.restart(Options::new(1)));
-    let count = usize::try_from(acknowledged.load(Ordering::Relaxed)).expect("an offset") + 1;
-    let seen = tokio::task::block_in_place(|| read_from(&gateway, "load", &[(0, Offset::Beginning)], count));
-    assert!(seen.iter().zip(0..).all(|(record, offset)| record.offset == offset));
+#[test]
+fn a_second_sigterm_ends_a_stop_that_takes_long_at_once() {
+    // Nothing but the second signal ends this in less than half of an hour.
+    let options = Options::new(1).set("shutdown-timeout", "1h").set("send-timeout", "1h");
+    let mut gateway = Gateway::start(options);
+    let _stalled: Vec<_> = (0..4).map(|_| stalled(&gateway)).collect();
+    gateway.ask_to_stop();
+    gateway.until_logged(&["stopping"]);
+    let began = Instant::now();
+    let status = gateway.sigterm();
+    assert_eq!(status.code(), Some(1), "after {:?}", began.elapsed());
+    gateway.until_logged(&["second signal", "SIGTERM"]);
 }

@@ -76,3 +76,15 @@ const _: () = assert!(TURN.as_nanos() <= PREEMPT.as_nanos());
 const _: () = assert!(GUARD_PERIOD_MIN.as_nanos() < GUARD_PERIOD_MAX.as_nanos());
 // Else an idle shard would count as stalled.
 const _: () = assert!(GUARD_PERIOD_MAX.as_nanos() < GUARD_STALL.as_nanos());
+
+/// A connection that is silent for this long is probed by the kernel: a host that lost its power or its
+/// network says nothing, and a member that waits in a group is not idle by the gateway's own clock. The
+/// kernel's default is two hours.
+pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+
+/// Between two probes.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Probes without an answer after which the connection is dead: two minutes in all, far above any stall of
+/// a network that comes back.
+pub const KEEPALIVE_PROBES: u32 = 6;

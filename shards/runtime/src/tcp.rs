@@ -12,10 +12,13 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures_io::{AsyncRead, AsyncWrite};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::buffers::{BufferPool, receive};
-use crate::limits::{ACCEPT_TURN, LISTEN_BACKLOG, SEND_BYTES_MAX, SEND_SLICES_MAX, SEND_TURN_BYTES};
+use crate::limits::{
+    ACCEPT_TURN, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, LISTEN_BACKLOG, SEND_BYTES_MAX, SEND_SLICES_MAX,
+    SEND_TURN_BYTES,
+};
 use crate::peer_close::Watch;
 use crate::wake::active;
 
@@ -51,6 +54,9 @@ impl BoundListener {
         // So that a restart need not wait for the last connections' TIME_WAIT.
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(options.reuse_port)?;
+        // Every connection that is accepted has it from its listener (tcp(7)).
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
+        socket.set_tcp_keepalive(&keepalive.with_retries(KEEPALIVE_PROBES))?;
         socket.bind(&address.into())?;
         socket.listen(options.backlog)?;
         socket.set_nonblocking(true)?;

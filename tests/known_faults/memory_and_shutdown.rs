@@ -1,1 +1,0 @@
-//! Memory, connections that go, and the way down.
