@@ -32,12 +32,14 @@ class Day:
 
     def step(self, name: str, work: Callable[[], str | None]) -> None:
         """Does one step and says how it went; a failed one does not keep the later ones from being tried."""
+        began = time.monotonic()
         try:
             self.say(name, "ok", work() or "")
         except Skip as reason:
             self.say(name, "skip", str(reason))
         except Exception as error:
             self.fail(name, error)
+        print(f"{name}: {time.monotonic() - began:.1f} s", file=sys.stderr)
 
     def fail(self, name: str, error: Exception) -> None:
         self.failed = True
