@@ -255,6 +255,8 @@ async function administer() {
     await to.disconnect()
   })
   await chores.do('delete records', async () => {
+    // Also because KafkaJS looks for the partition's leader in what it knows before, and asks nobody.
+    assert.deepEqual((await admin.fetchTopicOffsets(TOPIC)).map(({ low }) => low), ['0', '0', '0'])
     await admin.deleteTopicRecords({ topic: TOPIC, partitions: [{ partition: 0, offset: '10' }] })
     const found = await admin.fetchTopicOffsets(TOPIC)
     assert.equal(found.find(({ partition }) => partition === 0).low, '10')
@@ -274,9 +276,6 @@ async function administer() {
     await admin.resetOffsets({ groupId, topic: KILL_TOPIC, earliest: true })
     // KafkaJS commits -2 for the earliest, and resolves it.
     assert.deepEqual(await groupOffsets({ resolveOffsets: true }), { 0: '0', 1: '0', 2: '0' })
-  })
-  await chores.do('refuse to delete a group in use', async () => {
-    await assert.rejects(admin.deleteGroups([liveGroup]), ({ groups: [{ error }] }) => error.type === 'NON_EMPTY_GROUP')
   })
   await member.leave()
   await chores.do('delete group', async () => {
