@@ -134,6 +134,10 @@ pub struct PartitionFetched {
     pub diverging_epoch: Option<(i32, i64)>,
     /// Whole record batches.
     pub records: Vec<Bytes>,
+    /// What there is of what the client wants, in bytes: those of the records, and all that it allows for this
+    /// partition when there is more than whole batches within its limits. This is what `min_bytes` is
+    /// held against, as in Kafka, whose answers end in the middle of a batch.
+    pub available: usize,
 }
 
 impl PartitionFetched {
@@ -146,6 +150,7 @@ impl PartitionFetched {
             log_start_offset: -1,
             diverging_epoch: None,
             records: Vec::new(),
+            available: 0,
         }
     }
 

@@ -50,15 +50,20 @@ pub(super) struct Fetched {
     pub(super) log_start_offset: i64,
     pub(super) diverging_epoch: Option<(i32, i64)>,
     pub(super) records: Vec<bytes::Bytes>,
+    /// As [`PartitionFetched::available`].
+    pub(super) available: usize,
 }
 
 impl Fetched {
     fn failed(error: ErrorCode) -> Fetched {
-        Fetched { error, high_watermark: -1, log_start_offset: -1, diverging_epoch: None, records: Vec::new() }
-    }
-
-    fn bytes(&self) -> usize {
-        self.records.iter().map(bytes::Bytes::len).sum()
+        Fetched {
+            error,
+            high_watermark: -1,
+            log_start_offset: -1,
+            diverging_epoch: None,
+            records: Vec::new(),
+            available: 0,
+        }
     }
 }
 
@@ -208,7 +213,7 @@ async fn read(
         // client with one deleted topic among others would ask without a pause.
         let asked = fetched.iter().zip(asking).filter(|(_, asking)| asking.plan.is_ok());
         let failed = asked.clone().any(|(f, _)| f.error.is_err() || f.diverging_epoch.is_some());
-        failed || fetched.iter().map(Fetched::bytes).sum::<usize>() >= min_bytes
+        failed || fetched.iter().map(|f| f.available).sum::<usize>() >= min_bytes
     };
     if max_wait.is_zero() || by_owner.is_empty() || min_bytes == 0 {
         return round(shard, asking, &by_owner, budget, None).await;
@@ -261,9 +266,9 @@ impl OwnerBudget {
 /// What each owner must have for a wake-up: what it has, and an equal share of what is missing. While
 /// none of them reaches that, there is too little in all.
 fn shares(fetched: &[Fetched], by_owner: &[(ShardId, Vec<usize>)], min_bytes: usize) -> Vec<usize> {
-    let have: usize = fetched.iter().map(Fetched::bytes).sum();
+    let have: usize = fetched.iter().map(|f| f.available).sum();
     let share = min_bytes.saturating_sub(have).div_ceil(by_owner.len()).max(1);
-    let of = |indexes: &[usize]| indexes.iter().map(|&i| fetched[i].bytes()).sum::<usize>() + share;
+    let of = |indexes: &[usize]| indexes.iter().map(|&i| fetched[i].available).sum::<usize>() + share;
     by_owner.iter().map(|(_, indexes)| of(indexes)).collect()
 }
 
@@ -338,6 +343,7 @@ fn from_owner(fetched: PartitionFetched) -> Fetched {
         log_start_offset: fetched.log_start_offset,
         diverging_epoch: fetched.diverging_epoch,
         records: fetched.records,
+        available: fetched.available,
     }
 }
 
@@ -422,7 +428,7 @@ mod tests {
 
     fn read(batches: &[usize]) -> Fetched {
         let records = batches.iter().map(|size| Bytes::from(vec![0; *size])).collect();
-        Fetched { records, ..Fetched::failed(ErrorCode::NONE) }
+        Fetched { records, available: batches.iter().sum(), ..Fetched::failed(ErrorCode::NONE) }
     }
 
     fn sizes(joined: &[Fetched]) -> Vec<Vec<usize>> {

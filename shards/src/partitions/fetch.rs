@@ -6,6 +6,7 @@ use bytes::Bytes;
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 use ringgate_runtime::Panicked;
+use ringgate_wire::records::BatchHeader;
 
 use super::{Partition, Partitions};
 use crate::call::{FetchCall, PartitionFetch, PartitionFetched, ReplyTo, TopicPartition, Watch, WatchId};
@@ -53,7 +54,8 @@ impl Partitions {
         let bytes: usize = fetched.iter().map(PartitionFetched::bytes).sum();
         out.set(out.get() + bytes as u64);
         if let Some(watch) = call.watch {
-            self.watch(shard, to.shard, watch, bytes, &fetched);
+            let available = fetched.iter().map(|f| f.available).sum();
+            self.watch(shard, to.shard, watch, available, &fetched);
         }
         fetched
     }
@@ -178,6 +180,7 @@ impl Partition {
             },
         }
         let bytes = fetched.bytes();
+        fetched.available = if is_all(&fetched, wanted.fetch_offset) { bytes } else { bytes.max(wanted.max_bytes) };
         left.bytes = left.bytes.saturating_sub(bytes);
         if from_disk {
             left.disk_bytes = left.disk_bytes.saturating_sub(bytes);
@@ -240,6 +243,16 @@ impl Partition {
             shard.wake(key.0, key.1);
         }
     }
+}
+
+/// Whether nothing more can be read than was.
+fn is_all(fetched: &PartitionFetched, fetch_offset: i64) -> bool {
+    let next = match fetched.records.last() {
+        Some(last) => BatchHeader::parse(last).map_or(fetched.high_watermark, |header| header.last_offset() + 1),
+        None if fetched.error.is_err() || fetched.diverging_epoch.is_some() => return true,
+        None => fetch_offset,
+    };
+    next >= fetched.high_watermark
 }
 
 /// KIP-320: a client that believes in an older leader epoch has missed something, one that believes in a

@@ -10,7 +10,9 @@ use rdkafka::message::Message;
 use rdkafka::topic_partition_list::TopicPartitionList;
 
 use crate::common::LIVENESS;
-use crate::common::fetch::{FOR_EVER_MS, fetch_request, offsets, only_partition, partitions, records, size};
+use crate::common::fetch::{
+    FOR_EVER_MS, fetch_request, offsets, only_partition, partitions, records, size, with_partition_max_bytes,
+};
 use crate::common::gateway::{Advertise, Gateway, Options};
 use crate::common::librdkafka::reader;
 use crate::common::metrics::metric;
@@ -55,6 +57,40 @@ fn k034_a_fetch_is_held_until_there_are_min_bytes_and_no_longer() {
     let response = raw.receive::<FetchRequest>(12, correlation_id);
     let all = partitions(&response);
     assert_eq!((offsets(all[0]), offsets(all[1])), (vec![0], vec![0, 1]));
+}
+
+#[test]
+fn k034_a_fetch_that_whole_batches_cannot_fill_does_not_wait_for_more() {
+    for tail_cache in ["64MiB", "0"] {
+        let gateway = Gateway::start(Options::new(2).set("tail-cache-bytes", tail_cache));
+        let mut raw = Raw::connect(gateway.bootstrap());
+        let topic = create(&mut raw, "thirds", 2, &[]);
+        let value = "x".repeat(540);
+        let third = batch(Writer::NOBODY, 1, &[&value]);
+        assert!((500..1_000).contains(&third.len()), "one fits into the limits below, two do not");
+        for index in [0, 1] {
+            for _ in 0..3 {
+                topic.partition(index).append(&mut raw, third.clone());
+            }
+        }
+        // As much is there as the client wants of each partition, or of all: what it gets ends before.
+        for (from, min_bytes, partition_max_bytes, max_bytes) in [
+            (&[(0, 0)][..], 1_000, 1_000, 1 << 20),
+            (&[(0, 0)], 1_000, 1 << 20, 1_000),
+            (&[(0, 0), (1, 0)], 2_000, 1_000, 1 << 20),
+            (&[(0, 0), (1, 0)], 1_000, 1 << 20, 1_000),
+        ] {
+            let request = fetch_request(12, &[(&topic, from)]).with_min_bytes(min_bytes).with_max_bytes(max_bytes);
+            let request = with_partition_max_bytes(request, partition_max_bytes).with_max_wait_ms(FOR_EVER_MS);
+            let response = raw.call(12, &request);
+            let bytes: usize = partitions(&response).iter().map(|p| size(p)).sum();
+            assert!((third.len()..min_bytes as usize).contains(&bytes), "{bytes} bytes of {min_bytes}");
+        }
+        // Here the limits of the partitions together are less than what is waited for.
+        let request = fetch_request(12, &[(&topic, &[(0, 0), (1, 0)])]).with_min_bytes(2_001);
+        raw.send(12, &with_partition_max_bytes(request, 1_000).with_max_wait_ms(FOR_EVER_MS));
+        assert!(raw.is_silent(A_MOMENT), "cache {tail_cache}");
+    }
 }
 
 #[test]
