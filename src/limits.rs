@@ -54,6 +54,13 @@ pub const PORT_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it looks meanwhile.
 pub const PORT_RETRY: Duration = Duration::from_millis(10);
 
+/// Bytes of a request that are decoded on the shard itself: some 3,000 partitions of 100 ns. Records are not
+/// decoded, so Produce always is.
+pub const DECODE_HERE_BYTES: usize = 32 << 10;
+
+/// Partitions of a response that are encoded on the shard itself, at about 200 ns each.
+pub const ENCODE_HERE_PARTITIONS: usize = 2_000;
+
 /// Partitions in one answer to DescribeTopicPartitions, whatever it asks (Kafka's
 /// `max.request.partition.size.limit`).
 pub const DESCRIBED_PARTITIONS_MAX: i32 = 2_000;

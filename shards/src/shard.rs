@@ -132,6 +132,17 @@ impl Shard {
         self.producer_ids.borrow_mut().next_id()
     }
 
+    /// Does what takes long and needs nothing of this shard on another thread.
+    ///
+    /// # Panics
+    /// As `work` does.
+    pub async fn elsewhere<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        match self.files.run(work).await {
+            Ok(done) => done,
+            Err(panic) => panic!("{panic}"),
+        }
+    }
+
     /// Asks the owner. A plain call when that is this shard, otherwise one message there and one back.
     pub fn submit_to<C: Call>(self: &Rc<Self>, owner: ShardId, call: C) -> Pending<C::Reply> {
         let token = self.questions.ask();

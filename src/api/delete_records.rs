@@ -5,13 +5,14 @@ use kafka_protocol::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 use ringgate_shards::call::{DeleteRecordsCall, PartitionDeleteRecords, PartitionRecordsDeleted};
+use ringgate_shards::turn::Turn;
 
 use super::by_owner::{Answers, ByOwner, Place};
 use super::{Operation, Outcome, RequestContext, Resource, View};
 
 /// Serves a DeleteRecords. There are no other replicas to wait for, so its timeout makes no difference.
 pub async fn handle(ctx: &RequestContext, request: DeleteRecordsRequest) -> Outcome {
-    let Plan { slots, by_owner } = plan(&ctx.view(), &request);
+    let Plan { slots, by_owner } = plan(&ctx.view(), &request).await;
     let calls: Vec<_> = by_owner
         .into_questions()
         .map(|(owner, partitions)| ctx.shard().submit_to(owner, DeleteRecordsCall { partitions }))
@@ -20,7 +21,8 @@ pub async fn handle(ctx: &RequestContext, request: DeleteRecordsRequest) -> Outc
     for call in calls {
         answers.push(call.await.0);
     }
-    ctx.respond(&response(&request, slots, answers))
+    let partitions = slots.len();
+    ctx.respond_to_many(partitions, response(&request, slots, answers).await).await
 }
 
 /// What becomes of each partition of the request, in order.
@@ -31,10 +33,13 @@ struct Plan {
     by_owner: ByOwner<PartitionDeleteRecords>,
 }
 
-fn plan(view: &View<'_>, request: &DeleteRecordsRequest) -> Plan {
+async fn plan(view: &View<'_>, request: &DeleteRecordsRequest) -> Plan {
+    let mut turn = Turn::default();
     let mut plan = Plan { slots: Vec::new(), by_owner: ByOwner::new() };
     for topic in &request.topics {
+        turn.partition().await;
         for wanted in &topic.partitions {
+            turn.partition().await;
             let slot = resolve(view, &topic.name, wanted.partition_index, wanted.offset)
                 .map(|(owner, question)| plan.by_owner.push(owner, question));
             plan.slots.push(slot);
@@ -58,32 +63,38 @@ fn resolve(
 }
 
 /// The answer: the request's topics and partitions in its order.
-fn response(
+async fn response(
     request: &DeleteRecordsRequest,
     slots: Vec<Slot>,
     mut answers: Answers<PartitionRecordsDeleted>,
 ) -> DeleteRecordsResponse {
+    let mut turn = Turn::default();
     let mut slots = slots.into_iter();
-    let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().zip(&mut slots).map(|(wanted, slot)| {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        turn.partition().await;
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for (wanted, slot) in topic.partitions.iter().zip(&mut slots) {
+            turn.partition().await;
             let (error, low_watermark) =
                 match slot.and_then(|at| answers.take(at).ok_or(ErrorCode::UNKNOWN_SERVER_ERROR)) {
                     Ok(deleted) => (deleted.error, deleted.low_watermark),
                     Err(error) => (error, -1),
                 };
-            DeleteRecordsPartitionResult::default()
+            let result = DeleteRecordsPartitionResult::default()
                 .with_partition_index(wanted.partition_index)
                 .with_low_watermark(low_watermark)
-                .with_error_code(error.0)
-        });
-        DeleteRecordsTopicResult::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
-    });
-    DeleteRecordsResponse::default().with_topics(topics.collect())
+                .with_error_code(error.0);
+            partitions.push(result);
+        }
+        topics.push(DeleteRecordsTopicResult::default().with_name(topic.name.clone()).with_partitions(partitions));
+    }
+    DeleteRecordsResponse::default().with_topics(topics)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, versions};
+    use super::super::testing::{World, as_read, finish, versions};
     use super::super::topics::topic_name;
     use super::*;
     use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
@@ -104,7 +115,7 @@ mod tests {
     fn served(world: &World, version: i16, topics: &[(&str, &[(i32, i64)])]) -> Vec<(i32, i16, i64)> {
         let request = request(version, topics);
         let view = world.view(version);
-        let Plan { slots, by_owner } = plan(&view, &request);
+        let Plan { slots, by_owner } = finish(plan(&view, &request));
         let mut answers = Answers::new();
         for (owner, asked) in by_owner.into_questions() {
             let answer = |q: PartitionDeleteRecords| {
@@ -119,7 +130,7 @@ mod tests {
             };
             answers.push(asked.into_iter().map(answer).collect());
         }
-        let response = as_read(version, &response(&request, slots, answers));
+        let response = as_read(version, &finish(response(&request, slots, answers)));
         assert!(response.topics.iter().map(|t| t.name.as_str()).eq(topics.iter().map(|t| t.0)));
         let partitions = response.topics.iter().flat_map(|t| &t.partitions);
         partitions.map(|p| (p.partition_index, p.error_code, p.low_watermark)).collect()

@@ -57,9 +57,9 @@ macro_rules! handlers {
 
         /// Decodes and serves. Bytes behind the request are ignored: some clients send fields that their
         /// version does not have.
-        async fn serve(ctx: &RequestContext, api: &Served, mut body: Bytes) -> Outcome {
+        async fn serve(ctx: &RequestContext, api: &Served, body: Bytes) -> Outcome {
             match ctx.api_key {
-                $($key => match <$request>::decode(&mut body, ctx.api_version) {
+                $($key => match ctx.decode::<$request>(body).await {
                     Ok(request) => $handler(ctx, request).await,
                     Err(error) => Outcome::Close(format!("{} version {}: {error}", api.name, ctx.api_version)),
                 },)*

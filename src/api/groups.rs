@@ -6,7 +6,8 @@ use kafka_protocol::messages::GroupId;
 use kafka_protocol::protocol::StrBytes;
 use ringgate_group::route::ShardId;
 use ringgate_group::{Request, Response, Text};
-use ringgate_shards::call::GroupCall;
+use ringgate_shards::Pending;
+use ringgate_shards::call::{GroupAnswered, GroupCall};
 
 use super::{Authorizer, Operation, RequestContext, Resource};
 
@@ -17,10 +18,15 @@ pub(super) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
 /// DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS).
 pub(super) const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
+/// Asks the owner of a group; the answer comes when that is awaited.
+pub(super) fn submit(ctx: &RequestContext, group_id: &str, request: Request) -> Pending<GroupAnswered> {
+    let owner = ctx.shard().route().group(group_id);
+    ctx.shard().submit_to(owner, GroupCall { connection: ctx.connection.id, request })
+}
+
 /// Asks the owner of a group.
 pub(super) async fn ask(ctx: &RequestContext, group_id: &str, request: Request) -> Response {
-    let owner = ctx.shard().route().group(group_id);
-    ask_shard(ctx, owner, request).await
+    submit(ctx, group_id, request).await.0
 }
 
 /// Asks a shard about its groups.

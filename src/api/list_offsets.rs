@@ -8,6 +8,7 @@ use kafka_protocol::messages::{ListOffsetsRequest, ListOffsetsResponse};
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 use ringgate_shards::call::{ListOffsetsCall, PartitionListOffsets, PartitionOffset};
+use ringgate_shards::turn::Turn;
 
 use super::by_owner::{Answers, ByOwner, Place};
 use super::{Operation, Outcome, RequestContext, Resource, View};
@@ -28,7 +29,7 @@ fn lowest_timestamp(version: i16) -> i64 {
 
 /// Serves a ListOffsets. Every record is stable when it is written, so isolation makes no difference.
 pub async fn handle(ctx: &RequestContext, request: ListOffsetsRequest) -> Outcome {
-    let Plan { slots, by_owner } = plan(&ctx.view(), &request);
+    let Plan { slots, by_owner } = plan(&ctx.view(), &request).await;
     let calls: Vec<_> = by_owner
         .into_questions()
         .map(|(owner, partitions)| ctx.shard().submit_to(owner, ListOffsetsCall { partitions }))
@@ -37,7 +38,8 @@ pub async fn handle(ctx: &RequestContext, request: ListOffsetsRequest) -> Outcom
     for call in calls {
         answers.push(call.await.0);
     }
-    ctx.respond(&response(ctx.api_version, &request, slots, answers))
+    let partitions = slots.len();
+    ctx.respond_to_many(partitions, response(ctx.api_version, &request, slots, answers).await).await
 }
 
 /// What becomes of each partition of the request, in order.
@@ -48,16 +50,20 @@ struct Plan {
     by_owner: ByOwner<PartitionListOffsets>,
 }
 
-fn plan(view: &View<'_>, request: &ListOffsetsRequest) -> Plan {
+async fn plan(view: &View<'_>, request: &ListOffsetsRequest) -> Plan {
+    let mut turn = Turn::default();
     let mut times: HashMap<(&str, i32), usize> = HashMap::new();
     for topic in &request.topics {
+        turn.partition().await;
         for partition in &topic.partitions {
+            turn.partition().await;
             *times.entry((&topic.name, partition.partition_index)).or_default() += 1;
         }
     }
     let mut plan = Plan { slots: Vec::new(), by_owner: ByOwner::new() };
     for topic in &request.topics {
         for partition in &topic.partitions {
+            turn.partition().await;
             // A partition that is named twice is answered nowhere, as in Kafka.
             let slot = match times.get(&(topic.name.as_str(), partition.partition_index)) {
                 Some(2..) => Err(ErrorCode::INVALID_REQUEST),
@@ -88,18 +94,23 @@ fn resolve(
 }
 
 /// The answer: the request's topics and partitions in its order.
-fn response(
+async fn response(
     version: i16,
     request: &ListOffsetsRequest,
     slots: Vec<Slot>,
     mut answers: Answers<PartitionOffset>,
 ) -> ListOffsetsResponse {
+    let mut turn = Turn::default();
     let mut slots = slots.into_iter();
-    let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().zip(&mut slots).map(|(wanted, slot)| {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        turn.partition().await;
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for (wanted, slot) in topic.partitions.iter().zip(&mut slots) {
+            turn.partition().await;
             let found = slot.and_then(|place| answers.take(place).ok_or(ErrorCode::UNKNOWN_SERVER_ERROR));
             let response = ListOffsetsPartitionResponse::default().with_partition_index(wanted.partition_index);
-            match found {
+            partitions.push(match found {
                 Err(error) => response.with_error_code(error.0),
                 Ok(found) => {
                     let response = response
@@ -112,16 +123,16 @@ fn response(
                         response
                     }
                 }
-            }
-        });
-        ListOffsetsTopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
-    });
-    ListOffsetsResponse::default().with_topics(topics.collect())
+            });
+        }
+        topics.push(ListOffsetsTopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions));
+    }
+    ListOffsetsResponse::default().with_topics(topics)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, versions};
+    use super::super::testing::{World, as_read, finish, turns, versions};
     use super::super::topics::topic_name;
     use super::*;
     use kafka_protocol::messages::list_offsets_request::ListOffsetsTopic;
@@ -143,7 +154,7 @@ mod tests {
 
     /// The offset that owners find is ten times the partition, the epoch the one they were asked for.
     fn served(world: &World, version: i16, request: &ListOffsetsRequest) -> ListOffsetsResponse {
-        let Plan { slots, by_owner } = plan(&world.view(version), request);
+        let Plan { slots, by_owner } = finish(plan(&world.view(version), request));
         let mut answers = Answers::new();
         for (_, asked) in by_owner.into_questions() {
             let found = |q: PartitionListOffsets| PartitionOffset {
@@ -155,7 +166,7 @@ mod tests {
             };
             answers.push(asked.into_iter().map(found).collect());
         }
-        as_read(version, &response(version, request, slots, answers))
+        as_read(version, &finish(response(version, request, slots, answers)))
     }
 
     fn codes(response: &ListOffsetsResponse) -> Vec<i16> {
@@ -212,5 +223,18 @@ mod tests {
         assert_eq!(codes(&served(&world, 5, &request)), [0, 3, 3, 3]);
         world.authorizer.denied_topic = Some((Operation::Describe, "no"));
         assert_eq!(codes(&served(&world, 5, &request)), [0, 3, 3, 29]);
+    }
+
+    #[test]
+    fn a_request_of_many_partitions_lets_others_have_their_turn() {
+        let world = World::with(&[("a", 1)]);
+        let partitions: Vec<(i32, i64)> = (0..10_000).map(|partition| (partition, -1)).collect();
+        let request = request(&[("a", &partitions)]);
+        let (planned, Plan { slots, .. }) = turns(plan(&world.view(5), &request));
+        assert!(planned > 0);
+        assert_eq!(slots.len(), 10_000);
+        let (answered, response) = turns(response(5, &request, slots, Answers::new()));
+        assert!(answered > 0);
+        assert_eq!(response.topics[0].partitions.len(), 10_000);
     }
 }

@@ -13,6 +13,7 @@ use ringgate_group::ErrorCode;
 use ringgate_shards::call::{CreateTopicsCall, TopicResult};
 use ringgate_shards::catalogue::{Catalogue, NewTopic, Topic};
 use ringgate_shards::controller::CONTROLLER;
+use ringgate_shards::turn::Turn;
 use uuid::Uuid;
 
 use super::groups::OPERATIONS_NOT_ASKED;
@@ -44,16 +45,27 @@ enum Told {
     Not { error: ErrorCode, name: Option<StrBytes>, id: Uuid },
 }
 
+impl Told {
+    /// How much of an answer it makes, in partitions.
+    fn weight(&self) -> usize {
+        match self {
+            Told::Topic(topic) => 1 + usize::try_from(topic.partitions).unwrap_or(0),
+            Told::Not { .. } => 1,
+        }
+    }
+}
+
 /// Serves a Metadata.
 pub async fn handle(ctx: &RequestContext, request: MetadataRequest) -> Outcome {
-    let Plan { mut told, missing } = plan(&ctx.view(), &request);
+    let Plan { mut told, missing } = plan(&ctx.view(), &request).await;
     if !missing.is_empty() {
         let names: Vec<Arc<str>> = missing.iter().map(|m| m.name.clone()).collect();
         let call = CreateTopicsCall { topics: missing, validate_only: false };
         let results = ctx.shard().submit_to(CONTROLLER, call).await.0;
         created(&ctx.shard().catalogue(), names, results, &mut told);
     }
-    ctx.respond(&response(&ctx.view(), &request, told))
+    let partitions = told.iter().map(Told::weight).sum();
+    ctx.respond_to_many(partitions, response(&ctx.view(), &request, told).await).await
 }
 
 #[derive(Debug)]
@@ -63,7 +75,7 @@ struct Plan {
     missing: Vec<NewTopic>,
 }
 
-fn plan(view: &View<'_>, request: &MetadataRequest) -> Plan {
+async fn plan(view: &View<'_>, request: &MetadataRequest) -> Plan {
     let topics = match &request.topics {
         // Version 0 cannot say null.
         Some(topics) if view.version > 0 || !topics.is_empty() => topics,
@@ -72,7 +84,9 @@ fn plan(view: &View<'_>, request: &MetadataRequest) -> Plan {
     let may_create = view.version < AUTO_CREATE_SINCE || request.allow_auto_topic_creation;
     let mut plan = Plan { told: Vec::with_capacity(topics.len()), missing: Vec::new() };
     let mut seen = HashSet::new();
+    let mut turn = Turn::default();
     for topic in topics {
+        turn.partition().await;
         // A topic that is named twice is told once, as in Kafka.
         let id = if topic.name.is_some() { Uuid::nil() } else { topic.topic_id };
         if !seen.insert((topic.name.as_ref(), id)) {
@@ -157,7 +171,7 @@ fn created(catalogue: &Catalogue, names: Vec<Arc<str>>, results: Vec<TopicResult
     }
 }
 
-fn response(view: &View<'_>, request: &MetadataRequest, told: Vec<Told>) -> MetadataResponse {
+async fn response(view: &View<'_>, request: &MetadataRequest, told: Vec<Told>) -> MetadataResponse {
     let version = view.version;
     let brokers = view.advertised.nodes(view.local).into_iter().map(|node| {
         MetadataResponseBroker::default()
@@ -166,8 +180,13 @@ fn response(view: &View<'_>, request: &MetadataRequest, told: Vec<Told>) -> Meta
             .with_port(i32::from(node.port))
     });
     let operations_asked = request.include_topic_authorized_operations;
-    let topics = told.into_iter().map(|told| topic_response(view, told, operations_asked));
-    let mut response = MetadataResponse::default().with_brokers(brokers.collect()).with_topics(topics.collect());
+    let mut turn = Turn::default();
+    let mut topics = Vec::with_capacity(told.len());
+    for told in told {
+        turn.partition().await;
+        topics.push(topic_response(view, told, operations_asked, &mut turn).await);
+    }
+    let mut response = MetadataResponse::default().with_brokers(brokers.collect()).with_topics(topics);
     if version >= CONTROLLER_SINCE {
         response = response.with_controller_id(BrokerId(view.advertised.controller(view.local).id));
     }
@@ -182,11 +201,15 @@ fn response(view: &View<'_>, request: &MetadataRequest, told: Vec<Told>) -> Meta
     response
 }
 
-fn topic_response(view: &View<'_>, told: Told, operations_asked: bool) -> MetadataResponseTopic {
+async fn topic_response(view: &View<'_>, told: Told, operations_asked: bool, turn: &mut Turn) -> MetadataResponseTopic {
     let version = view.version;
     let mut response = match told {
         Told::Topic(topic) => {
-            let partitions = (0..topic.partitions).map(|p| partition_response(view, &topic, p)).collect();
+            let mut partitions = Vec::new();
+            for partition in 0..topic.partitions {
+                turn.partition().await;
+                partitions.push(partition_response(view, &topic, partition));
+            }
             let response =
                 MetadataResponseTopic::default().with_name(Some(topic_name(&topic.name))).with_partitions(partitions);
             if version >= TOPIC_IDS_SINCE { response.with_topic_id(topic.id) } else { response }
@@ -220,7 +243,7 @@ fn partition_response(view: &View<'_>, topic: &Topic, partition: i32) -> Metadat
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, id_of, versions};
+    use super::super::testing::{World, as_read, finish, id_of, turns, versions};
     use super::*;
     use crate::net::advertise::Advertise;
     use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
@@ -237,7 +260,7 @@ mod tests {
 
     fn served(world: &World, version: i16, request: &MetadataRequest) -> MetadataResponse {
         let view = world.view(version);
-        as_read(version, &response(&view, request, plan(&view, request).told))
+        as_read(version, &finish(response(&view, request, finish(plan(&view, request)).told)))
     }
 
     fn names_and_codes(response: &MetadataResponse) -> Vec<(&str, i16)> {
@@ -245,7 +268,7 @@ mod tests {
     }
 
     fn missing(world: &World, version: i16, request: &MetadataRequest) -> Vec<String> {
-        plan(&world.view(version), request).missing.iter().map(|m| m.name.to_string()).collect()
+        finish(plan(&world.view(version), request)).missing.iter().map(|m| m.name.to_string()).collect()
     }
 
     #[test]
@@ -343,7 +366,7 @@ mod tests {
         world.settings.auto_create_topics = false;
         assert!(missing(&world, 9, &allows).is_empty());
         world.settings.auto_create_topics = true;
-        assert_eq!(plan(&world.view(9), &allows).missing[0].partitions, 3, "num_partitions");
+        assert_eq!(finish(plan(&world.view(9), &allows)).missing[0].partitions, 3, "num_partitions");
     }
 
     #[test]
@@ -352,11 +375,11 @@ mod tests {
         let later = World::with(&[("raced", 2)]).catalogue;
         let made = World::with(&[("mine", 1)]).catalogue.topic("mine").unwrap().clone();
         let request = named(&["mine", "raced", "gone", "refused"]).with_allow_auto_topic_creation(true);
-        let Plan { mut told, missing } = plan(&world.view(9), &request);
+        let Plan { mut told, missing } = finish(plan(&world.view(9), &request));
         let exists = || Err((ErrorCode::TOPIC_ALREADY_EXISTS, String::new()));
         let results = vec![Ok(made), exists(), exists(), Err((ErrorCode::INVALID_PARTITIONS, String::new()))];
         created(&later, missing.into_iter().map(|m| m.name).collect(), results, &mut told);
-        let response = as_read(9, &response(&world.view(9), &request, told));
+        let response = as_read(9, &finish(response(&world.view(9), &request, told)));
         assert_eq!(names_and_codes(&response), [("mine", 0), ("raced", 0), ("gone", 5), ("refused", 37)]);
     }
 
@@ -369,5 +392,17 @@ mod tests {
         assert_eq!(names_and_codes(&served(&world, 9, &MetadataRequest::default().with_topics(None))), [("b", 0)]);
         world.authorizer.denied_topic = Some((Operation::Describe, "no"));
         assert_eq!(names_and_codes(&served(&world, 9, &named(&["no"]))), [("no", 29)]);
+    }
+
+    #[test]
+    fn a_request_of_many_partitions_lets_others_have_their_turn() {
+        let world = World::with(&[("a", 10_000), ("b", 1)]);
+        let view = world.view(12);
+        let request = named(&["a", "b"]);
+        let told = finish(plan(&view, &request)).told;
+        assert_eq!(told.iter().map(Told::weight).sum::<usize>(), 10_003);
+        let (turns, response) = turns(response(&view, &request, told));
+        assert!(turns > 0);
+        assert_eq!(response.topics.iter().map(|topic| topic.partitions.len()).collect::<Vec<_>>(), [10_000, 1]);
     }
 }

@@ -7,12 +7,14 @@
 //! [`Outcome::Close`] where the protocol has none.
 //!
 //! A handler plans from a [`View`], submits, and builds the response. The first and the last are plain
-//! functions with tests of their own. A response is built for its version: the codec refuses a field that
+//! functions with tests of their own; where a request may name very many partitions they give way now and then
+//! (`Turn`), which nobody overtakes: only Produce and Fetch start before what is ahead of them is answered. A response is built for its version: the codec refuses a field that
 //! the version lacks.
 
 mod alter_configs;
 mod api_versions;
 mod by_owner;
+mod codec;
 mod config_changes;
 mod config_entries;
 mod create_partitions;
@@ -89,6 +91,15 @@ pub enum Outcome {
     Silent,
     /// The connection closes; the reason is logged.
     Close(String),
+}
+
+impl Outcome {
+    fn encoded(frame: Result<Bytes, ringgate_wire::EncodeError>) -> Outcome {
+        match frame {
+            Ok(frame) => Outcome::Respond(vec![frame]),
+            Err(error) => Outcome::Close(format!("response cannot be encoded: {error}")),
+        }
+    }
 }
 
 /// What a request does to a resource, as Kafka's ACLs name it.
@@ -198,10 +209,7 @@ impl RequestContext {
 
     /// The response, ready to go out.
     pub fn respond(&self, response: &impl Encodable) -> Outcome {
-        match ringgate_wire::encode_response(self.api_key, self.api_version, self.correlation_id, response) {
-            Ok(frame) => Outcome::Respond(vec![frame]),
-            Err(error) => Outcome::Close(format!("response cannot be encoded: {error}")),
-        }
+        Outcome::encoded(ringgate_wire::encode_response(self.api_key, self.api_version, self.correlation_id, response))
     }
 }
 

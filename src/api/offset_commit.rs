@@ -6,6 +6,7 @@ use kafka_protocol::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use ringgate_group::request::{CommitPartition, CommitTopic};
 use ringgate_group::response::CommittedTopic;
 use ringgate_group::{ErrorCode, Request, Response};
+use ringgate_shards::turn::Turn;
 
 use super::groups::{ask, may_read, text, wrong_kind};
 use super::{Operation, Outcome, RequestContext, Resource, View};
@@ -18,7 +19,7 @@ const LEADER_EPOCH_SINCE: i16 = 6;
 /// Serves an OffsetCommit. Partitions that do not exist are answered here; the others go to the group's
 /// coordinator, unless none is left.
 pub async fn handle(ctx: &RequestContext, request: OffsetCommitRequest) -> Outcome {
-    let Plan { known, commit } = plan(&ctx.view(), &request);
+    let Plan { known, commit } = plan(&ctx.view(), &request).await;
     let committed = match commit {
         None => Vec::new(),
         Some(commit) => match ask(ctx, &request.group_id, Request::OffsetCommit(commit)).await {
@@ -26,7 +27,8 @@ pub async fn handle(ctx: &RequestContext, request: OffsetCommitRequest) -> Outco
             other => wrong_kind(&other),
         },
     };
-    ctx.respond(&response(&request, known, committed))
+    let partitions = known.len();
+    ctx.respond_to_many(partitions, response(&request, known, committed).await).await
 }
 
 struct Plan {
@@ -36,12 +38,14 @@ struct Plan {
     commit: Option<ringgate_group::request::OffsetCommitRequest>,
 }
 
-fn plan(view: &View<'_>, request: &OffsetCommitRequest) -> Plan {
+async fn plan(view: &View<'_>, request: &OffsetCommitRequest) -> Plan {
+    let mut turn = Turn::default();
     let denied = !may_read(view.authorizer, &request.group_id);
     let mut known: Vec<Option<ErrorCode>> = Vec::new();
     let mut topics: Vec<CommitTopic> = Vec::new();
     for topic in &request.topics {
-        let commits = check(view, topic, denied, &mut known);
+        turn.partition().await;
+        let commits = check(view, topic, denied, &mut turn, &mut known).await;
         if !commits.partitions.is_empty() {
             topics.push(commits);
         }
@@ -64,10 +68,11 @@ fn retention_time_ms(version: i16, asked: i64) -> i64 {
     if RETENTION.contains(&version) && asked > 0 { asked } else { -1 }
 }
 
-fn check(
+async fn check(
     view: &View<'_>,
     topic: &OffsetCommitRequestTopic,
     denied: bool,
+    turn: &mut Turn,
     known: &mut Vec<Option<ErrorCode>>,
 ) -> CommitTopic {
     let found = view.catalogue.topic(&topic.name);
@@ -75,6 +80,7 @@ fn check(
     let mut commits =
         CommitTopic { name: text(&topic.name), topic_id: found.map_or(0, |t| t.id.as_u128()), partitions: Vec::new() };
     for partition in &topic.partitions {
+        turn.partition().await;
         let refused = if denied {
             Some(ErrorCode::GROUP_AUTHORIZATION_FAILED)
         } else if !readable {
@@ -99,28 +105,34 @@ fn check(
 }
 
 /// The answer: the request's topics and partitions in its order.
-fn response(
+async fn response(
     request: &OffsetCommitRequest,
     known: Vec<Option<ErrorCode>>,
     committed: Vec<CommittedTopic>,
 ) -> OffsetCommitResponse {
+    let mut turn = Turn::default();
     let mut known = known.into_iter();
     let mut committed = committed.into_iter().flat_map(|topic| topic.partitions);
-    let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().zip(&mut known).map(|(partition, known)| {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        turn.partition().await;
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for (partition, known) in topic.partitions.iter().zip(&mut known) {
+            turn.partition().await;
             let answered = || committed.next().map_or(ErrorCode::UNKNOWN_SERVER_ERROR, |(_, code)| code);
-            OffsetCommitResponsePartition::default()
+            let answer = OffsetCommitResponsePartition::default()
                 .with_partition_index(partition.partition_index)
-                .with_error_code(known.unwrap_or_else(answered).0)
-        });
-        OffsetCommitResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
-    });
-    OffsetCommitResponse::default().with_topics(topics.collect())
+                .with_error_code(known.unwrap_or_else(answered).0);
+            partitions.push(answer);
+        }
+        topics.push(OffsetCommitResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions));
+    }
+    OffsetCommitResponse::default().with_topics(topics)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, id_of, versions};
+    use super::super::testing::{World, as_read, finish, id_of, turns, versions};
     use super::super::topics::topic_name;
     use super::*;
     use kafka_protocol::messages::GroupId;
@@ -148,7 +160,7 @@ mod tests {
 
     /// The coordinator answers each partition with its own number.
     fn served(world: &World, version: i16, request: &OffsetCommitRequest) -> Vec<Vec<(i32, i16)>> {
-        let Plan { known, commit } = plan(&world.view(version), request);
+        let Plan { known, commit } = finish(plan(&world.view(version), request));
         let topic = |topic: CommitTopic| CommittedTopic {
             name: topic.name,
             topic_id: topic.topic_id,
@@ -159,7 +171,7 @@ mod tests {
                 .collect(),
         };
         let committed = commit.map_or(Vec::new(), |c| c.topics.into_iter().map(topic).collect());
-        let response = as_read(version, &response(request, known, committed));
+        let response = as_read(version, &finish(response(request, known, committed)));
         let topics = response.topics.iter().map(|t| t.partitions.iter());
         topics.map(|partitions| partitions.map(|p| (p.partition_index, p.error_code)).collect()).collect()
     }
@@ -180,7 +192,7 @@ mod tests {
         let world = World::with(&[("a", 3)]);
         let asked = request(&[("a", &[1])]).with_group_instance_id(Some(StrBytes::from_static_str("i")));
         for version in versions(8) {
-            let commit = plan(&world.view(version), &asked).commit.expect("something to commit");
+            let commit = finish(plan(&world.view(version), &asked)).commit.expect("something to commit");
             assert_eq!((commit.api_version, commit.generation_id_or_member_epoch), (version, 7));
             assert_eq!((commit.group_id.as_str(), commit.member_id.as_str()), ("g", "m"));
             assert_eq!(commit.group_instance_id.as_ref().map(|i| i.as_str()), Some("i"));
@@ -206,7 +218,7 @@ mod tests {
     fn when_nothing_is_left_the_coordinator_is_not_asked() {
         let world = World::with(&[("a", 1)]);
         for topics in [&[("no", &[0][..])][..], &[("a", &[1])], &[("a", &[])], &[]] {
-            assert!(plan(&world.view(9), &request(topics)).commit.is_none(), "{topics:?}");
+            assert!(finish(plan(&world.view(9), &request(topics))).commit.is_none(), "{topics:?}");
         }
     }
 
@@ -218,5 +230,16 @@ mod tests {
         assert_eq!(served(&world, 8, &request), [vec![(0, 1000)], vec![(0, 29), (1, 29)]]);
         world.authorizer.denied_group = Some((Operation::Read, "g"));
         assert_eq!(served(&world, 8, &request), [vec![(0, 30)], vec![(0, 30), (1, 30)]]);
+    }
+
+    #[test]
+    fn a_request_of_many_partitions_lets_others_have_their_turn() {
+        let world = World::with(&[("a", 1)]);
+        let request = request(&[("a", &(0..10_000).collect::<Vec<_>>())]);
+        let (planned, Plan { known, commit }) = turns(plan(&world.view(9), &request));
+        assert_eq!((known.len(), commit.expect("partition 0").topics[0].partitions.len()), (10_000, 1));
+        let (answered, response) = turns(response(&request, known, Vec::new()));
+        assert_eq!(response.topics[0].partitions.len(), 10_000);
+        assert!(planned > 0 && answered > 0, "{planned}, {answered}");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use futures_util::future::join_all;
 use kafka_protocol::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use kafka_protocol::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
@@ -13,8 +12,11 @@ use kafka_protocol::protocol::StrBytes;
 use ringgate_group::request::FetchTopic;
 use ringgate_group::response::FetchedOffset;
 use ringgate_group::{ErrorCode, Request, Response, Text};
+use ringgate_shards::Pending;
+use ringgate_shards::call::GroupAnswered;
+use ringgate_shards::turn::Turn;
 
-use super::groups::{ask, may_describe, string, text, wrong_kind};
+use super::groups::{may_describe, string, submit, text, wrong_kind};
 use super::{Operation, Outcome, RequestContext, Resource, View};
 
 /// The first version with an error for the group, and with null for all topics.
@@ -46,19 +48,38 @@ struct Fetched {
     topics: Vec<(StrBytes, Vec<FetchedOffset>)>,
 }
 
+impl Fetched {
+    /// Topics and partitions.
+    fn weight(&self) -> usize {
+        self.topics.iter().map(|(_, offsets)| 1 + offsets.len()).sum::<usize>() + 1
+    }
+}
+
 /// Serves an OffsetFetch. The owners of several groups are asked at once.
 pub async fn handle(ctx: &RequestContext, request: OffsetFetchRequest) -> Outcome {
     if ctx.api_version >= GROUPS_SINCE {
-        let asked = several(ctx.api_version, request);
-        let groups = join_all(asked.into_iter().map(|asked| async move {
-            let fetched = fetch(ctx, &asked).await;
-            group_response(asked.group_id, fetched)
-        }));
-        return ctx.respond(&OffsetFetchResponse::default().with_groups(groups.await));
+        let mut turn = Turn::default();
+        let mut submitted = Vec::with_capacity(request.groups.len());
+        for asked in several(ctx.api_version, request) {
+            let answer = submit_fetch(ctx, &asked, &mut turn).await;
+            submitted.push((asked, answer));
+        }
+        let mut groups = Vec::with_capacity(submitted.len());
+        let mut partitions = 0;
+        for (asked, answer) in submitted {
+            let fetched = fetched(ctx, &asked, answer, &mut turn).await;
+            partitions += fetched.weight();
+            groups.push(group_response(asked.group_id, fetched, &mut turn).await);
+        }
+        return ctx.respond_to_many(partitions, OffsetFetchResponse::default().with_groups(groups)).await;
     }
+    let mut turn = Turn::default();
     let asked = single(request);
-    let fetched = fetch(ctx, &asked).await;
-    ctx.respond(&single_response(ctx.api_version, asked.wanted, fetched))
+    let answer = submit_fetch(ctx, &asked, &mut turn).await;
+    let fetched = fetched(ctx, &asked, answer, &mut turn).await;
+    let partitions = fetched.weight();
+    let response = single_response(ctx.api_version, asked.wanted, fetched, &mut turn).await;
+    ctx.respond_to_many(partitions, response).await
 }
 
 /// The one group of a request up to version 7.
@@ -92,14 +113,28 @@ fn several(version: i16, request: OffsetFetchRequest) -> Vec<Asked> {
     request.groups.into_iter().map(asked).collect()
 }
 
-async fn fetch(ctx: &RequestContext, asked: &Asked) -> Fetched {
-    let request = match to_group(&ctx.view(), asked) {
-        Ok(request) => request,
-        Err(error) => return Fetched { error, topics: Vec::new() },
-    };
-    match ask(ctx, &asked.group_id, Request::OffsetFetch(request)).await {
-        Response::OffsetFetch(answer) => join(&ctx.view(), &asked.wanted, answer),
-        other => wrong_kind(&other),
+async fn submit_fetch(
+    ctx: &RequestContext,
+    asked: &Asked,
+    turn: &mut Turn,
+) -> Result<Pending<GroupAnswered>, ErrorCode> {
+    let request = to_group(&ctx.view(), asked, turn).await?;
+    Ok(submit(ctx, &asked.group_id, Request::OffsetFetch(request)))
+}
+
+/// What became of a group that was asked for.
+async fn fetched(
+    ctx: &RequestContext,
+    asked: &Asked,
+    answer: Result<Pending<GroupAnswered>, ErrorCode>,
+    turn: &mut Turn,
+) -> Fetched {
+    match answer {
+        Err(error) => Fetched { error, topics: Vec::new() },
+        Ok(answer) => match answer.await.0 {
+            Response::OffsetFetch(answer) => join(&ctx.view(), &asked.wanted, answer, turn).await,
+            other => wrong_kind(&other),
+        },
     }
 }
 
@@ -108,7 +143,12 @@ fn may_describe_topic(view: &View<'_>, name: &str) -> bool {
 }
 
 /// The question for the coordinator: only about topics that the client may see.
-fn to_group(view: &View<'_>, asked: &Asked) -> Result<ringgate_group::request::OffsetFetchRequest, ErrorCode> {
+async fn to_group(
+    view: &View<'_>,
+    asked: &Asked,
+    turn: &mut Turn,
+) -> Result<ringgate_group::request::OffsetFetchRequest, ErrorCode> {
+    turn.partition().await;
     if !may_describe(view.authorizer, &asked.group_id) {
         return Err(ErrorCode::GROUP_AUTHORIZATION_FAILED);
     }
@@ -116,16 +156,18 @@ fn to_group(view: &View<'_>, asked: &Asked) -> Result<ringgate_group::request::O
     if asked.repeated {
         return Err(ErrorCode::INVALID_REQUEST);
     }
-    let topics = asked.wanted.as_ref().map(|topics| {
-        let visible = topics.iter().filter(|(name, _)| may_describe_topic(view, name));
-        visible
-            .map(|(name, partitions)| FetchTopic {
+    let mut visible = Vec::new();
+    for (name, partitions) in asked.wanted.iter().flatten() {
+        turn.partition().await;
+        if may_describe_topic(view, name) {
+            visible.push(FetchTopic {
                 name: text(name),
                 topic_id: view.catalogue.topic(name).map_or(0, |t| t.id.as_u128()),
                 partition_indexes: partitions.clone(),
-            })
-            .collect()
-    });
+            });
+        }
+    }
+    let topics = asked.wanted.is_some().then_some(visible);
     Ok(ringgate_group::request::OffsetFetchRequest {
         group_id: text(&asked.group_id),
         member_id: asked.member_id.clone(),
@@ -136,34 +178,42 @@ fn to_group(view: &View<'_>, asked: &Asked) -> Result<ringgate_group::request::O
 }
 
 /// The coordinator's answer and what is known without it, in the order asked.
-fn join(view: &View<'_>, wanted: &Wanted, answer: ringgate_group::response::OffsetFetchResponse) -> Fetched {
+async fn join(
+    view: &View<'_>,
+    wanted: &Wanted,
+    answer: ringgate_group::response::OffsetFetchResponse,
+    turn: &mut Turn,
+) -> Fetched {
     let error = answer.error_code;
     if error.is_err() {
         return Fetched { error, topics: Vec::new() };
     }
     let mut answers = answer.topics.into_iter();
-    let topics = match wanted {
-        None => answers
-            .filter(|topic| {
+    let mut topics = Vec::new();
+    match wanted {
+        None => {
+            for topic in answers {
+                turn.partition().await;
                 // An offset of a topic that is gone, or was made again, is gone with it.
                 let name = topic.name.as_str();
                 let same = |id: u128| topic.topic_id == 0 || topic.topic_id == id;
-                view.catalogue.topic(name).is_some_and(|t| same(t.id.as_u128())) && may_describe_topic(view, name)
-            })
-            .map(|topic| (string(&topic.name), topic.partitions))
-            .collect(),
-        Some(wanted) => wanted
-            .iter()
-            .map(|(name, partitions)| {
+                if view.catalogue.topic(name).is_some_and(|t| same(t.id.as_u128())) && may_describe_topic(view, name) {
+                    topics.push((string(&topic.name), topic.partitions));
+                }
+            }
+        }
+        Some(wanted) => {
+            for (name, partitions) in wanted {
+                turn.partition().await;
                 let offsets = if may_describe_topic(view, name) {
                     answers.next().map(|topic| topic.partitions).unwrap_or_default()
                 } else {
                     nothing(partitions, ErrorCode::TOPIC_AUTHORIZATION_FAILED)
                 };
-                (name.clone(), offsets)
-            })
-            .collect(),
-    };
+                topics.push((name.clone(), offsets));
+            }
+        }
+    }
     Fetched { error, topics }
 }
 
@@ -179,54 +229,60 @@ fn nothing(partitions: &[i32], error_code: ErrorCode) -> Vec<FetchedOffset> {
 }
 
 /// One group's part of the answer, from version 8 on.
-fn group_response(group_id: GroupId, fetched: Fetched) -> OffsetFetchResponseGroup {
-    let topics = fetched.topics.into_iter().map(|(name, offsets)| {
-        let partitions = offsets.into_iter().map(|offset| {
-            OffsetFetchResponsePartitions::default()
+async fn group_response(group_id: GroupId, fetched: Fetched, turn: &mut Turn) -> OffsetFetchResponseGroup {
+    let mut topics = Vec::with_capacity(fetched.topics.len());
+    for (name, offsets) in fetched.topics {
+        turn.partition().await;
+        let mut partitions = Vec::with_capacity(offsets.len());
+        for offset in offsets {
+            turn.partition().await;
+            let partition = OffsetFetchResponsePartitions::default()
                 .with_partition_index(offset.partition_index)
                 .with_committed_offset(offset.committed_offset)
                 .with_committed_leader_epoch(offset.committed_leader_epoch)
                 .with_metadata(Some(string(&offset.metadata)))
-                .with_error_code(offset.error_code.0)
-        });
-        OffsetFetchResponseTopics::default().with_name(TopicName(name)).with_partitions(partitions.collect())
-    });
-    OffsetFetchResponseGroup::default()
-        .with_group_id(group_id)
-        .with_topics(topics.collect())
-        .with_error_code(fetched.error.0)
+                .with_error_code(offset.error_code.0);
+            partitions.push(partition);
+        }
+        topics.push(OffsetFetchResponseTopics::default().with_name(TopicName(name)).with_partitions(partitions));
+    }
+    OffsetFetchResponseGroup::default().with_group_id(group_id).with_topics(topics).with_error_code(fetched.error.0)
 }
 
 /// The answer for one group, up to version 7. Version 1 has no error for the group: it stands at each
 /// partition.
-fn single_response(version: i16, wanted: Wanted, fetched: Fetched) -> OffsetFetchResponse {
+async fn single_response(version: i16, wanted: Wanted, fetched: Fetched, turn: &mut Turn) -> OffsetFetchResponse {
     let mut topics = fetched.topics;
     if fetched.error.is_err() && version < GROUP_ERROR_SINCE {
         let wanted = wanted.unwrap_or_default().into_iter();
         topics = wanted.map(|(name, partitions)| (name, nothing(&partitions, fetched.error))).collect();
     }
-    let topics = topics.into_iter().map(|(name, offsets)| {
-        let partitions = offsets.into_iter().map(|offset| {
+    let mut told = Vec::with_capacity(topics.len());
+    for (name, offsets) in topics {
+        turn.partition().await;
+        let mut partitions = Vec::with_capacity(offsets.len());
+        for offset in offsets {
+            turn.partition().await;
             let partition = OffsetFetchResponsePartition::default()
                 .with_partition_index(offset.partition_index)
                 .with_committed_offset(offset.committed_offset)
                 .with_metadata(Some(string(&offset.metadata)))
                 .with_error_code(offset.error_code.0);
-            if version >= LEADER_EPOCH_SINCE {
+            partitions.push(if version >= LEADER_EPOCH_SINCE {
                 partition.with_committed_leader_epoch(offset.committed_leader_epoch)
             } else {
                 partition
-            }
-        });
-        OffsetFetchResponseTopic::default().with_name(TopicName(name)).with_partitions(partitions.collect())
-    });
-    let response = OffsetFetchResponse::default().with_topics(topics.collect());
+            });
+        }
+        told.push(OffsetFetchResponseTopic::default().with_name(TopicName(name)).with_partitions(partitions));
+    }
+    let response = OffsetFetchResponse::default().with_topics(told);
     if version >= GROUP_ERROR_SINCE { response.with_error_code(fetched.error.0) } else { response }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, id_of, versions};
+    use super::super::testing::{World, as_read, finish, id_of, turns, versions};
     use super::super::topics::topic_name;
     use super::*;
     use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestTopic, OffsetFetchRequestTopics};
@@ -273,8 +329,9 @@ mod tests {
     ) -> (i16, Offsets) {
         let view = world.view(version);
         let group_id = GroupId(StrBytes::from_static_str("g"));
-        let fetch = |asked: &Asked| match to_group(&view, asked) {
-            Ok(request) => join(&view, &asked.wanted, coordinator(request, error, all)),
+        let turn = &mut Turn::default();
+        let fetch = |asked: &Asked| match finish(to_group(&view, asked, &mut Turn::default())) {
+            Ok(request) => finish(join(&view, &asked.wanted, coordinator(request, error, all), &mut Turn::default())),
             Err(error) => Fetched { error, topics: Vec::new() },
         };
         let read = |i: i32, o: i64, e: i32, m: &Option<StrBytes>, code: i16| {
@@ -290,7 +347,7 @@ mod tests {
             let request = OffsetFetchRequest::default().with_groups(vec![group]);
             let groups = several(version, request).into_iter().map(|asked| {
                 let fetched = fetch(&asked);
-                group_response(asked.group_id, fetched)
+                finish(group_response(asked.group_id, fetched, turn))
             });
             let response = as_read(version, &OffsetFetchResponse::default().with_groups(groups.collect()));
             let [group] = &response.groups[..] else { panic!("{response:?}") };
@@ -311,7 +368,7 @@ mod tests {
             let topics = topics.map(|topics| topics.iter().map(topic).collect());
             let asked = single(OffsetFetchRequest::default().with_group_id(group_id).with_topics(topics));
             let fetched = fetch(&asked);
-            let response = as_read(version, &single_response(version, asked.wanted, fetched));
+            let response = as_read(version, &finish(single_response(version, asked.wanted, fetched, turn)));
             let topics = response.topics.iter().map(|t| {
                 let partitions = t.partitions.iter().map(|p| {
                     let (offset, epoch) = (p.committed_offset, p.committed_leader_epoch);
@@ -378,7 +435,7 @@ mod tests {
         let group_id = GroupId(StrBytes::from_static_str("g"));
         let asked =
             Asked { group_id, member_id: None, member_epoch: -1, require_stable: true, wanted, repeated: false };
-        let request = to_group(&world.view(7), &asked).expect("allowed");
+        let request = finish(to_group(&world.view(7), &asked, &mut Turn::default())).expect("allowed");
         let ids: Vec<u128> = request.topics.expect("named").iter().map(|t| t.topic_id).collect();
         assert_eq!(ids, [id_of(0).as_u128(), 0]);
         assert!(request.require_stable);
@@ -390,7 +447,9 @@ mod tests {
         let group = |name| OffsetFetchRequestGroup::default().with_group_id(GroupId(StrBytes::from_static_str(name)));
         let request = OffsetFetchRequest::default().with_groups(["a", "b", "a"].map(group).to_vec());
         let asked = several(8, request);
-        let answers = asked.iter().map(|asked| to_group(&world.view(8), asked).map(|r| r.group_id.to_string()));
+        let answers = asked
+            .iter()
+            .map(|asked| finish(to_group(&world.view(8), asked, &mut Turn::default())).map(|r| r.group_id.to_string()));
         let answers: Vec<_> = answers.collect();
         assert_eq!(answers, [Ok("a".into()), Ok("b".into()), Err(ErrorCode::INVALID_REQUEST)]);
     }
@@ -422,5 +481,21 @@ mod tests {
         }
         world.authorizer.denied_group = Some((Operation::Describe, "g"));
         assert_eq!(served(&world, 8, Some(wanted), ErrorCode::NONE, &[]), (30, vec![]));
+    }
+
+    #[test]
+    fn a_request_of_many_partitions_lets_others_have_their_turn() {
+        let world = World::with(&[("a", 1)]);
+        let view = world.view(7);
+        let names: Vec<String> = (0..1_000).map(|n| format!("t{n}")).collect();
+        let topics = names.iter().map(|name| (topic_name(name).0, (0..10).collect())).collect();
+        let asked = Asked { wanted: Some(topics), ..single(OffsetFetchRequest::default()) };
+        let turn = &mut Turn::default();
+        let (planned, request) = turns(to_group(&view, &asked, turn));
+        let answer = coordinator(request.expect("a request"), ErrorCode::NONE, &[]);
+        let (joined, fetched) = turns(join(&view, &asked.wanted, answer, turn));
+        let (answered, response) = turns(single_response(7, asked.wanted, fetched, turn));
+        assert_eq!(response.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>(), 10_000);
+        assert!(planned > 0 && joined > 0 && answered > 0, "{planned}, {joined}, {answered}");
     }
 }

@@ -1,6 +1,8 @@
 //! What the APIs' tests share: a gateway of two shards without threads, and responses as a client reads them.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
 use kafka_protocol::protocol::{Decodable, Encodable};
@@ -119,4 +121,22 @@ pub(super) fn as_read<R: Encodable + Decodable>(version: i16, response: &R) -> R
 /// The versions in which an API is served.
 pub(super) fn versions(api_key: i16) -> std::ops::RangeInclusive<i16> {
     ringgate_wire::versions::served(api_key).expect("the API is served").versions.clone()
+}
+
+/// What a future comes to that waits for nothing but its turn, and how often it let others have theirs.
+pub(super) fn turns<T>(future: impl Future<Output = T>) -> (usize, T) {
+    let mut future = std::pin::pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut turns = 0;
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return (turns, output),
+            Poll::Pending => turns += 1,
+        }
+    }
+}
+
+/// What such a future comes to.
+pub(super) fn finish<T>(future: impl Future<Output = T>) -> T {
+    turns(future).1
 }

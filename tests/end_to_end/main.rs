@@ -18,6 +18,7 @@ mod kills;
 mod krafka_client;
 mod limits;
 mod lookups;
+mod many_partitions;
 mod member_process;
 mod offset_expiry;
 mod offsets;

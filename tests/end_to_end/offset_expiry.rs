@@ -1,5 +1,5 @@
-//! Committed offsets expire as in Kafka (`offsets_retention`). What must not have gone is looked at behind
-//! something that has: one look of the gateway at a group decides on all of its offsets.
+//! Committed offsets expire as in Kafka (`offsets_retention`). What must not go is looked at when something
+//! younger has gone: no test waits for a time.
 
 use std::time::{Duration, Instant};
 

@@ -9,6 +9,7 @@ use crate::ShardHandle;
 use crate::call::{DeleteRecordsCall, PartitionDeleteRecords, PartitionRecordsDeleted};
 use crate::log_driver::LogDriver;
 use crate::store::embedded::partition::PartitionLog;
+use crate::turn::Turn;
 
 /// The high watermark, as a client asks for it.
 const HIGH_WATERMARK: i64 = -1;
@@ -28,7 +29,12 @@ impl Partitions {
         shard: &ShardHandle,
         call: DeleteRecordsCall,
     ) -> Vec<PartitionRecordsDeleted> {
-        let moved: Vec<_> = call.partitions.iter().map(|wanted| self.move_log_start(shard, wanted)).collect();
+        let mut turn = Turn::default();
+        let mut moved = Vec::with_capacity(call.partitions.len());
+        for wanted in &call.partitions {
+            turn.partition().await;
+            moved.push(self.move_log_start(shard, wanted));
+        }
         let mut answers = Vec::with_capacity(moved.len());
         for (moved, wanted) in moved.into_iter().zip(call.partitions) {
             let low_watermark = match moved {

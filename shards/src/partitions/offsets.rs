@@ -7,12 +7,15 @@ use super::fetch::check_leader_epoch;
 use crate::ShardHandle;
 use crate::call::{ListOffsetsCall, PartitionListOffsets, PartitionOffset};
 use crate::store::embedded::partition::Lookup;
+use crate::turn::Turn;
 
 impl Partitions {
     /// Looks each of them up.
     pub(crate) async fn list_offsets(&self, shard: &ShardHandle, call: ListOffsetsCall) -> Vec<PartitionOffset> {
+        let mut turn = Turn::default();
         let mut found = Vec::with_capacity(call.partitions.len());
         for wanted in &call.partitions {
+            turn.partition().await;
             found.push(self.list_offset(shard, wanted).await);
         }
         found
