@@ -44,6 +44,14 @@ pub const ADMIN_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Log lines that wait for stderr; beyond it lines are dropped, since a shard never waits for a terminal.
 pub const LOG_LINES_QUEUED: usize = 65_536;
 
+/// Lines that a shard logs about connections that it closes, and again about those that it turns away, in one
+/// [`CONNECTION_LINES_PERIOD`]: all of what a network of clients does, and 40 KB/s of what a flood does. The
+/// metrics count all of them.
+pub const CONNECTION_LINES_MAX: u64 = 200;
+
+/// The period of [`CONNECTION_LINES_MAX`].
+pub const CONNECTION_LINES_PERIOD: Duration = Duration::from_secs(1);
+
 /// How long a stop gives a client to read its last answers and close: a round trip and a client's reaction.
 pub const FAREWELL: Duration = Duration::from_millis(500);
 

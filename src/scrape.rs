@@ -29,8 +29,8 @@ pub struct ShardScrape {
     pub fetch_sessions: usize,
     /// Connections that a panic ended.
     pub panics: u64,
-    /// Connections turned away, and Fetches served without the session they asked for, by limit.
-    pub refused: Vec<(&'static str, u64)>,
+    /// How often clients met a limit of the connections, by its setting.
+    pub limits_hit: Vec<(&'static str, u64)>,
     /// Requests answered, by API key.
     pub requests: Vec<(i16, u64)>,
 }
@@ -108,14 +108,13 @@ impl Scrapes {
 
 fn scrape(front: &Front, report: ShardReport) -> ShardScrape {
     let sessions = front.fetch_sessions.borrow();
-    let refused = front.refused.borrow().iter().map(|(&limit, &count)| (limit, count)).collect::<Vec<_>>();
     ShardScrape {
         report,
         connections: front.open_here.get(),
         in_flight_bytes: front.shared.in_flight.held(),
         fetch_sessions: sessions.len(),
         panics: front.shared.panics.get(),
-        refused: refused.into_iter().chain([("max_fetch_sessions", sessions.refused())]).collect(),
+        limits_hit: front.limit_hits.iter().chain([("max_fetch_sessions", sessions.refused())]).collect(),
         requests: front.shared.requests.borrow().iter().map(|(&key, &count)| (key, count)).collect(),
     }
 }
@@ -192,7 +191,7 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
             let name = served(key).map_or_else(|| key.to_string(), |api| api.name.to_string());
             requests.push(&[("shard", &number), ("api", &name)], count);
         }
-        for &(limit, count) in shard.refused.iter().chain(&shard.report.limits_hit) {
+        for &(limit, count) in shard.limits_hit.iter().chain(&shard.report.limits_hit) {
             limits.push(&[("shard", &number), ("limit", limit)], count);
         }
     }

@@ -1,7 +1,6 @@
 //! `ringgate serve`: open the store, take the ports, bring the shards up, and take everything down again.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -20,11 +19,13 @@ use crate::api::ApiSettings;
 use crate::api::fetch_sessions::FetchSessions;
 use crate::cli::{self, banner};
 use crate::config::Config;
+use crate::limits::{CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD};
 use crate::net::accept::{ConnectionCount, Front, accept};
 use crate::net::advertise::Advertised;
 use crate::net::budget::InFlightBytes;
 use crate::net::connection::{Door, Shared};
 use crate::net::listeners::{self, Bound, Presentation};
+use crate::net::log_budget::LogBudget;
 use crate::ready_file;
 use crate::scrape::Scrapes;
 
@@ -193,7 +194,9 @@ async fn serve_shard(parts: ShardParts, common: Common) {
         counts: common.counts,
         next_connection: Cell::new(0),
         open_here: Cell::new(0),
-        refused: RefCell::new(HashMap::new()),
+        limit_hits: Rc::default(),
+        turned_away: LogBudget::new(CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD),
+        closed: LogBudget::new(CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD),
         all_closed: Waiters::default(),
         partitions: Cell::default(),
     });

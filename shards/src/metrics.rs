@@ -27,13 +27,14 @@ pub struct ShardReport {
     pub commit_batches: u64,
     /// Records in them.
     pub commit_records: u64,
-    /// Limits of the coordinator that were hit, by name.
+    /// Limits of groups and partitions that were hit, by name.
     pub limits_hit: Vec<(&'static str, u64)>,
 }
 
 impl ShardReport {
     pub(crate) fn of(shard: &Shard) -> ShardReport {
         let counters = shard.partitions.counters();
+        let groups = shard.groups.report();
         ShardReport {
             shard: shard.id().0,
             partitions: shard.partitions.len(),
@@ -42,7 +43,8 @@ impl ShardReport {
             bytes_out: counters.bytes_out.get(),
             batches_refused: counters.batches_refused.get(),
             mailbox_depth: shard.mailroom.depth(shard.id()),
-            ..shard.groups.report()
+            limits_hit: counters.limits_hit().chain(groups.limits_hit).collect(),
+            ..groups
         }
     }
 }

@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::Decodable;
-use ringgate_wire::counts;
+use ringgate_wire::counts::{self, CountError};
 use ringgate_wire::versions::{Served, served};
 
 use super::*;
+use crate::net::limit_hits::Limit;
 
 /// What is to be done with a request before its body is decoded.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ enum Admission {
     UnsupportedApiVersions,
     /// Close the connection, for this reason.
     Refuse(String),
+    /// Close the connection: the request would decode to too much.
+    TooLarge(String),
 }
 
 /// An API or version that is not served closes the connection, as in Kafka, except that ApiVersions answers
@@ -34,7 +37,13 @@ fn admit(key: i16, version: i16, body: &Bytes, max_decoded_bytes: usize) -> Admi
     }
     match counts::check(key, version, body, max_decoded_bytes) {
         Ok(_) => Admission::Serve(api),
-        Err(error) => Admission::Refuse(format!("{} version {version}: {error}", api.name)),
+        Err(error) => {
+            let reason = format!("{} version {version}: {error}", api.name);
+            match error {
+                CountError::TooLarge { .. } => Admission::TooLarge(reason),
+                _ => Admission::Refuse(reason),
+            }
+        }
     }
 }
 
@@ -106,6 +115,7 @@ pub async fn dispatch(ctx: &RequestContext, body: Bytes) -> Outcome {
         Admission::Serve(api) => serve(ctx, api, body).await,
         Admission::UnsupportedApiVersions => api_versions::unsupported(ctx),
         Admission::Refuse(reason) => Outcome::Close(reason),
+        Admission::TooLarge(reason) => Outcome::CloseAtLimit(Limit::MaxDecodedBytes, reason),
     }
 }
 

@@ -25,6 +25,7 @@ use ringgate_wire::records::{BatchHeader, Compression};
 
 use super::fetch_sessions::{Asked, Key, Mode, TopicKey, Wanted};
 use super::{Operation, Outcome, RequestContext, Resource};
+use crate::net::limit_hits::Limit;
 
 /// The first version that names topics by id (KIP-516).
 const TOPIC_IDS_SINCE: i16 = 13;
@@ -93,7 +94,12 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
     let max_bytes = usize::try_from(request.max_bytes).unwrap_or(0).min(ctx.connection.settings.max_fetch_bytes);
     // While clients leave too much unread, each gets a batch at a time: they go on, and memory holds.
     let settings = &ctx.connection.settings;
-    let max_bytes = if ctx.connection.unsent.get() < settings.max_unsent_bytes { max_bytes } else { 1 };
+    let max_bytes = if ctx.connection.unsent.get() < settings.max_unsent_bytes {
+        max_bytes
+    } else {
+        ctx.connection.limit_hits.count(Limit::MaxInFlightBytes);
+        1
+    };
     let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0).min(max_bytes.max(1));
     let max_wait_ms = request.max_wait_ms.min(ctx.connection.settings.max_fetch_wait_ms);
     let max_wait = Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0));

@@ -66,6 +66,7 @@ pub use dispatch::{dispatch, heartbeat_seen};
 use crate::config::BrokerSettings;
 use crate::net::advertise::Advertised;
 use crate::net::connection::Connection;
+use crate::net::limit_hits::Limit;
 
 /// What a handler knows about the request at hand.
 pub struct RequestContext {
@@ -91,6 +92,8 @@ pub enum Outcome {
     Silent,
     /// The connection closes; the reason is logged.
     Close(String),
+    /// The same because of a limit, which is counted.
+    CloseAtLimit(Limit, String),
 }
 
 impl Outcome {

@@ -2,10 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringgate_group::ConnectionId;
 use ringgate_runtime::{TcpListener, TcpStream};
@@ -16,6 +16,8 @@ use ringgate_shards::waiters::Waiters;
 
 use super::advertise::Advertised;
 use super::connection::{self, Connection, Door, End, Principal, Shared};
+use super::limit_hits::{Limit, LimitHits};
+use super::log_budget::{Line, LogBudget};
 use crate::api::ApiSettings;
 use crate::api::fetch_sessions::FetchSessions;
 
@@ -43,11 +45,11 @@ impl ConnectionCount {
     }
 
     /// Counts one more beside so many partitions, or says which limit that would pass.
-    fn enter(self: &Arc<Self>, ip: IpAddr, partitions: usize) -> Result<Counted, &'static str> {
+    fn enter(self: &Arc<Self>, ip: IpAddr, partitions: usize) -> Result<Counted, Limit> {
         let with_it = self.open_files.connect();
         let passed = match () {
-            () if with_it > self.most => Some("max_connections"),
-            () if !self.open_files.carries(with_it, partitions) => Some("open_files"),
+            () if with_it > self.most => Some(Limit::MaxConnections),
+            () if !self.open_files.carries(with_it, partitions) => Some(Limit::OpenFiles),
             () => None,
         };
         if let Some(limit) = passed {
@@ -59,7 +61,7 @@ impl ConnectionCount {
             let count = by_ip.entry(ip).or_insert(0);
             if *count >= self.most_per_ip {
                 self.open_files.disconnect();
-                return Err("max_connections_per_ip");
+                return Err(Limit::MaxConnectionsPerIp);
             }
             *count += 1;
         }
@@ -105,8 +107,12 @@ pub struct Front {
     pub next_connection: Cell<u64>,
     /// Connections that this shard has now.
     pub open_here: Cell<usize>,
-    /// Connections that were turned away or closed, by the limit that they met.
-    pub refused: RefCell<HashMap<&'static str, u64>>,
+    /// Limits that connections have met.
+    pub limit_hits: Rc<LimitHits>,
+    /// Bounds what is logged of connections that are turned away.
+    pub turned_away: LogBudget,
+    /// Bounds what is logged of connections that are closed.
+    pub closed: LogBudget,
     /// Tasks that wait for the last connection to end.
     pub all_closed: Waiters,
     /// A version of the catalogue, and how many partitions that has.
@@ -134,8 +140,10 @@ pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Adve
             Some(Ok((stream, peer))) => match front.counts.enter(peer.ip().to_canonical(), front.partitions()) {
                 Ok(counted) => welcome(&front, stream, peer, counted, advertised.clone(), door),
                 Err(limit) => {
-                    *front.refused.borrow_mut().entry(limit).or_insert(0) += 1;
-                    tracing::warn!(%peer, limit, "a connection was turned away");
+                    front.limit_hits.count(limit);
+                    if let Line::Written { left_out } = front.turned_away.line(Instant::now()) {
+                        tracing::warn!(%peer, limit = limit.name(), left_out, "a connection was turned away");
+                    }
                 }
             },
             Some(Err(error)) => {
@@ -149,7 +157,7 @@ pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Adve
 fn welcome(
     front: &Rc<Front>,
     stream: TcpStream,
-    peer: std::net::SocketAddr,
+    peer: SocketAddr,
     counted: Counted,
     advertised: Rc<Advertised>,
     door: Door,
@@ -169,6 +177,7 @@ fn welcome(
         fetch_sessions: front.fetch_sessions.clone(),
         parked_at: RefCell::default(),
         unsent: front.unsent.clone(),
+        limit_hits: front.limit_hits.clone(),
         passed_over: RefCell::default(),
     });
     front.open_here.set(front.open_here.get() + 1);
@@ -177,14 +186,7 @@ fn welcome(
         let id = connection.id;
         let end = connection::serve(connection, stream, front.shared.clone()).await;
         front.fetch_sessions.borrow_mut().connection_closed(id);
-        match &end {
-            End::Refused(reason) => tracing::info!(%peer, reason, "connection closed"),
-            End::Limit(limit, reason) => {
-                *front.refused.borrow_mut().entry(limit).or_insert(0) += 1;
-                tracing::info!(%peer, limit, reason, "connection closed");
-            }
-            End::Closed | End::Stopping => {}
-        }
+        front.ended(peer, &end);
         drop(counted);
         front.open_here.set(front.open_here.get() - 1);
         if front.open_here.get() == 0 {
@@ -195,6 +197,21 @@ fn welcome(
 }
 
 impl Front {
+    /// Counts and logs why a connection ended.
+    fn ended(&self, peer: SocketAddr, end: &End) {
+        let (limit, reason) = match end {
+            End::Refused(reason) => (None, reason),
+            End::Limit(limit, reason) => (Some(*limit), reason),
+            End::Closed | End::Stopping => return,
+        };
+        if let Some(limit) = limit {
+            self.limit_hits.count(limit);
+        }
+        if let Line::Written { left_out } = self.closed.line(Instant::now()) {
+            tracing::info!(%peer, limit = limit.map(Limit::name), reason, left_out, "connection closed");
+        }
+    }
+
     /// Partitions of the whole gateway; counted once for each version of the catalogue.
     fn partitions(&self) -> usize {
         let catalogue = self.shard.catalogue();

@@ -23,6 +23,7 @@ use ringgate_wire::frame::{FrameError, FrameReader, RequestHeader};
 
 use super::advertise::Advertised;
 use super::budget::InFlightBytes;
+use super::limit_hits::{Limit, LimitHits};
 use crate::api::fetch_sessions::{self, FetchSessions};
 use crate::api::{ApiSettings, Outcome, RequestContext, dispatch, heartbeat_seen};
 use crate::limits::FAREWELL;
@@ -67,6 +68,8 @@ pub struct Connection {
     pub parked_at: RefCell<Vec<ShardId>>,
     /// Bytes of answers of all the shard's connections that have not gone out.
     pub unsent: Rc<Cell<usize>>,
+    /// Limits that the shard's connections have met.
+    pub limit_hits: Rc<LimitHits>,
     /// The partition that the last Fetch without a session had no bytes left for: the next begins with it.
     pub passed_over: RefCell<Option<fetch_sessions::Key>>,
 }
@@ -111,7 +114,7 @@ pub enum End {
     /// The client broke a rule, or the gateway cannot go on; for the log.
     Refused(String),
     /// The client met the limit of this name; for the log and the metric.
-    Limit(&'static str, String),
+    Limit(Limit, String),
 }
 
 /// What all connections of a shard share.
@@ -159,7 +162,9 @@ struct Driver<'a> {
     last_request: Instant,
     frame_began: Option<Instant>,
     /// Why the connection closes at some request's turn.
-    closing: Option<String>,
+    closing: Option<End>,
+    /// The limit for which nothing is read at present.
+    paused_at: Option<Limit>,
     /// The gateway stops; another shard's mailbox has room; the shard's bytes in flight have.
     wakers: [Waiter; 3],
 }
@@ -182,6 +187,7 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
         last_request: Instant::now(),
         frame_began: None,
         closing: None,
+        paused_at: None,
         wakers: [
             connection.shard.stop().waiter(),
             connection.shard.room().waiter(),
@@ -254,7 +260,7 @@ impl Driver<'_> {
                 self.uncount_unsent(bytes);
             }
             if self.pipeline.should_close() {
-                return End::Refused(self.closing.take().unwrap_or_default());
+                return self.closing.take().unwrap_or(End::Closed);
             }
             if shard.is_stopping() && self.running.is_empty() {
                 return End::Stopping;
@@ -330,6 +336,7 @@ impl Driver<'_> {
 
     /// Waits for the next thing to do; the flag says whether that took any waiting.
     async fn wait(&mut self, watchdog: &mut Sleep) -> (Woken, bool) {
+        self.note_pause();
         let shard = &self.connection.shard;
         let stopping_already = shard.is_stopping();
         let reading = self.peer != Peer::Closed
@@ -379,6 +386,26 @@ impl Driver<'_> {
         (woken, slept)
     }
 
+    /// Counts a limit for which nothing is read from now on.
+    fn note_pause(&mut self) {
+        let shard = &self.connection.shard;
+        let paused_at = match () {
+            () if self.peer == Peer::Closed || shard.is_stopping() => None,
+            () if self.pipeline.in_flight() >= self.shared.limits.max_requests_in_flight => {
+                Some(Limit::MaxRequestsInFlight)
+            }
+            () if !self.shared.in_flight.has_room() => Some(Limit::MaxInFlightBytes),
+            () if shard.is_backlogged() => Some(Limit::MailboxCapacity),
+            () => None,
+        };
+        if let Some(limit) = paused_at
+            && self.paused_at != paused_at
+        {
+            self.connection.limit_hits.count(limit);
+        }
+        self.paused_at = paused_at;
+    }
+
     /// Reads frames until none is complete or no more may be read; `true` in the latter case.
     fn read_frames(&mut self) -> Result<bool, End> {
         while self.pipeline.may_read() && self.shared.in_flight.has_room() && !self.connection.shard.is_stopping() {
@@ -395,7 +422,7 @@ impl Driver<'_> {
                     return Ok(false);
                 }
                 Err(error @ FrameError::TooLarge { .. }) => {
-                    return Err(End::Limit("max_frame_size", error.to_string()));
+                    return Err(End::Limit(Limit::MaxFrameSize, error.to_string()));
                 }
                 Err(error) => return Err(End::Refused(error.to_string())),
             }
@@ -477,7 +504,11 @@ impl Driver<'_> {
             // What was read before is still answered.
             Outcome::Close(reason) => {
                 self.pipeline.handle_closing(id);
-                self.closing.get_or_insert(reason);
+                self.closing.get_or_insert(End::Refused(reason));
+            }
+            Outcome::CloseAtLimit(limit, reason) => {
+                self.pipeline.handle_closing(id);
+                self.closing.get_or_insert(End::Limit(limit, reason));
             }
         }
     }
@@ -534,7 +565,9 @@ impl Driver<'_> {
             }
         };
         sent.map_err(|error| match error.kind() {
-            std::io::ErrorKind::TimedOut => End::Limit("send_timeout", "the client does not read its responses".into()),
+            std::io::ErrorKind::TimedOut => {
+                End::Limit(Limit::SendTimeout, "the client does not read its responses".into())
+            }
             _ => End::Closed,
         })
     }
@@ -549,11 +582,11 @@ impl Driver<'_> {
         let limits = &self.shared.limits;
         if self.frame_began.is_some_and(|began| began.elapsed() >= limits.frame_timeout) {
             let reason = format!("a frame was not complete after {:?}", limits.frame_timeout);
-            return Some(End::Limit("frame_timeout", reason));
+            return Some(End::Limit(Limit::FrameTimeout, reason));
         }
         let busy = !self.running.is_empty() || !self.waiting.is_empty();
         if !busy && self.frame_began.is_none() && self.last_request.elapsed() >= limits.idle_timeout {
-            return Some(End::Limit("idle_timeout", format!("no request for {:?}", limits.idle_timeout)));
+            return Some(End::Limit(Limit::IdleTimeout, format!("no request for {:?}", limits.idle_timeout)));
         }
         None
     }

@@ -4,4 +4,6 @@ pub mod accept;
 pub mod advertise;
 pub mod budget;
 pub mod connection;
+pub mod limit_hits;
 pub mod listeners;
+pub mod log_budget;

@@ -8,10 +8,10 @@ use super::gateway::Gateway;
 
 /// Where the gateway says that its metrics are.
 pub fn admin(gateway: &Gateway) -> SocketAddr {
-    let wrote = gateway.written();
-    let at = wrote.find("http://").expect("the banner names the admin address") + "http://".len();
-    let end = at + wrote[at..].find('/').expect("a path");
-    wrote[at..end].parse().expect("an address")
+    let banner = gateway.until_logged(&["http://", "/healthz"]);
+    let at = banner.find("http://").expect("the banner names the admin address") + "http://".len();
+    let end = at + banner[at..].find('/').expect("a path");
+    banner[at..end].parse().expect("an address")
 }
 
 /// A family's sum over all shards and whatever else its lines differ in, of those with `label`

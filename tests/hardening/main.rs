@@ -8,4 +8,5 @@
 mod common;
 
 mod metrics;
+mod pauses;
 mod stops;

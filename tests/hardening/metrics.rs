@@ -1,15 +1,17 @@
 //! Every limit that closes or turns away a client is counted in `ringgate_limit_hit_total`.
 
 use kafka_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
+use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{GroupId, MetadataRequest};
 
 use crate::common::eventually;
 use crate::common::gateway::{Gateway, Options};
 use crate::common::metrics::metric;
-use crate::common::raw::{Raw, string};
+use crate::common::partition::create;
+use crate::common::raw::{Raw, Writer, batch, compressed, string, topic_name};
 
 /// How often this limit was met, over all shards.
-fn hits(gateway: &Gateway, limit: &str) -> u64 {
+pub fn hits(gateway: &Gateway, limit: &str) -> u64 {
     metric(gateway, "ringgate_limit_hit_total", &format!("limit=\"{limit}\""))
 }
 
@@ -91,4 +93,36 @@ async fn what_groups_may_hold_in_memory_is_bounded_over_the_gateway() {
     assert!(matches!(refused, Some(1..=3)), "{refused:?}");
     assert!(hits(&gateway, "max_group_memory") >= 1);
     assert_eq!(Raw::connect(gateway.bootstrap()).call(9, &MetadataRequest::default()).brokers.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_of_requests_and_records_are_counted() {
+    let options = Options::new(1)
+        .set("admin-listen", "127.0.0.1:0")
+        .set("max-decoded-bytes", "16KiB")
+        .set("message-max-bytes", "2KiB")
+        .set("max-decompressed-bytes", "8KiB");
+    let gateway = Gateway::start(options);
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let partition = create(&mut raw, "small", 1, &[]).partition(0);
+    let code = |raw: &mut Raw, records| partition.produce(raw, 9, Some(records)).error_code;
+    assert_eq!(code(&mut raw, batch(Writer::NOBODY, 1, &[&"x".repeat(1_500)])), 0);
+    assert_eq!(hits(&gateway, "message_max_bytes"), 0);
+    assert_eq!(code(&mut raw, batch(Writer::NOBODY, 1, &[&"x".repeat(2_500)])), 10);
+    assert_eq!(hits(&gateway, "message_max_bytes"), 1);
+    assert_eq!(code(&mut raw, compressed(&[&"0".repeat(7_000)])), 0);
+    assert_eq!(hits(&gateway, "max_decompressed_bytes"), 0);
+    assert_eq!(code(&mut raw, compressed(&[&"0".repeat(9_000)])), 10);
+    assert_eq!(hits(&gateway, "max_decompressed_bytes"), 1);
+
+    let named = |count: usize| {
+        let topic = MetadataRequestTopic::default().with_name(Some(topic_name("t")));
+        MetadataRequest::default().with_topics(Some(vec![topic; count])).with_allow_auto_topic_creation(false)
+    };
+    // 128 bytes are counted for each name.
+    raw.call(9, &named(128));
+    assert_eq!(hits(&gateway, "max_decoded_bytes"), 0);
+    raw.send(9, &named(129));
+    raw.assert_closed();
+    eventually("max_decoded_bytes is counted", || hits(&gateway, "max_decoded_bytes") == 1).await;
 }

@@ -47,6 +47,21 @@ pub(crate) struct Counters {
     pub(crate) bytes_in: Cell<u64>,
     pub(crate) bytes_out: Cell<u64>,
     pub(crate) batches_refused: Cell<u64>,
+    /// Of those, the ones over their topic's `max.message.bytes`.
+    pub(crate) over_message_bytes: Cell<u64>,
+    /// Of those, the ones over the decompression bound of their request.
+    pub(crate) over_decompressed_bytes: Cell<u64>,
+}
+
+impl Counters {
+    /// Limits that were met, by their settings.
+    pub(crate) fn limits_hit(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let met = [
+            ("message_max_bytes", self.over_message_bytes.get()),
+            ("max_decompressed_bytes", self.over_decompressed_bytes.get()),
+        ];
+        met.into_iter().filter(|(_, count)| *count > 0)
+    }
 }
 
 /// One partition.

@@ -153,7 +153,12 @@ impl Partition {
         };
         let info = match walked {
             Ok(info) => info,
-            Err(error) => return refuse(ErrorCode(error.code()), error.to_string()),
+            Err(error) => {
+                if matches!(error, RecordError::TooLarge(_)) {
+                    count(&shard.partitions.counters.over_decompressed_bytes);
+                }
+                return refuse(ErrorCode(error.code()), error.to_string());
+            }
         };
         if info.control {
             return refuse(ErrorCode::INVALID_RECORD, "a control batch, which only a broker may write".into());
@@ -163,6 +168,7 @@ impl Partition {
         }
         let config = self.config.get();
         if records.len() > config.max_message_bytes {
+            count(&shard.partitions.counters.over_message_bytes);
             let most = config.max_message_bytes;
             let message = format!("a record batch of {} bytes is over max.message.bytes = {most}", records.len());
             return refuse(ErrorCode::MESSAGE_TOO_LARGE, message);
@@ -257,4 +263,8 @@ fn reached_by(log: &PartitionLog, reach: Reach) -> u64 {
         Reach::Written => log.high_watermark() as u64,
         Reach::Durable => log.durable_end() as u64,
     }
+}
+
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
 }

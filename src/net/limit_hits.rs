@@ -1,0 +1,82 @@
+//! Which limits the clients of a shard have met, and how often: `ringgate_limit_hit_total`. Those that owners
+//! of groups and partitions keep are counted there.
+
+use std::cell::Cell;
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $limit:ident $name:literal;)*) => {
+        /// A limit of the front of house, by its setting.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Limit { $($(#[$doc])* $limit),* }
+
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+limits! {
+    /// Connections of the gateway: one was turned away.
+    MaxConnections "max_connections";
+    /// Connections of an address: one was turned away.
+    MaxConnectionsPerIp "max_connections_per_ip";
+    /// Descriptors that partitions need, too: a connection was turned away.
+    OpenFiles "open_files";
+    /// A frame was too large: its connection closed.
+    MaxFrameSize "max_frame_size";
+    /// A frame took too long: its connection closed.
+    FrameTimeout "frame_timeout";
+    /// Nothing came for too long: the connection closed.
+    IdleTimeout "idle_timeout";
+    /// Answers were not read for too long: the connection closed.
+    SendTimeout "send_timeout";
+    /// A request's counts would decode to too much: its connection closed.
+    MaxDecodedBytes "max_decoded_bytes";
+    /// A connection was not read from because of its own unanswered requests.
+    MaxRequestsInFlight "max_requests_in_flight";
+    /// A connection was not read from, or a Fetch was answered with one batch, because of the bytes that
+    /// all connections of the shard have unanswered or unread.
+    MaxInFlightBytes "max_in_flight_bytes";
+    /// A connection was not read from because another shard's mailbox was full.
+    MailboxCapacity "mailbox_capacity";
+}
+
+impl Limit {
+    /// The setting's name.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+}
+
+/// How often each limit was met.
+#[derive(Default)]
+pub struct LimitHits([Cell<u64>; NAMES.len()]);
+
+impl LimitHits {
+    /// It was met once more.
+    pub fn count(&self, limit: Limit) {
+        let count = &self.0[limit as usize];
+        count.set(count.get() + 1);
+    }
+
+    /// Those that were met at all, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        NAMES.iter().zip(&self.0).map(|(name, count)| (*name, count.get())).filter(|(_, count)| *count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::table::find;
+
+    #[test]
+    fn limits_are_counted_by_the_names_of_their_settings() {
+        let hits = LimitHits::default();
+        assert_eq!(hits.iter().count(), 0);
+        hits.count(Limit::MaxConnections);
+        hits.count(Limit::MailboxCapacity);
+        hits.count(Limit::MailboxCapacity);
+        assert_eq!(hits.iter().collect::<Vec<_>>(), [("max_connections", 1), ("mailbox_capacity", 2)]);
+        // Open files are the system's limit.
+        assert!(NAMES.iter().all(|name| *name == "open_files" || find(name).is_some()), "{NAMES:?}");
+    }
+}
