@@ -264,11 +264,14 @@ impl Shard {
                 self.answer_with(to, async move { Reply::Offsets(shard.partitions.list_offsets(&shard, call).await) });
             }
             Request::EpochEnds(call) => {
-                let ends = self.partitions.epoch_ends(self.leader_epoch(), &call);
-                self.reply(to, Reply::EpochEnds(ends));
+                let shard = self.clone();
+                self.answer_with(to, async move {
+                    Reply::EpochEnds(shard.partitions.epoch_ends(shard.leader_epoch(), call).await)
+                });
             }
             Request::ProducersDescribed(call) => {
-                self.reply(to, Reply::ProducersDescribed(self.partitions.producers(&call)));
+                let shard = self.clone();
+                self.answer_with(to, async move { Reply::ProducersDescribed(shard.partitions.producers(call).await) });
             }
             Request::RecordsDeleted(call) => {
                 let shard = self.clone();

@@ -1,12 +1,15 @@
 //! DescribeProducers (API 61): the idempotent producers that partitions remember (KIP-664). A shard's own port
 //! tells of the partitions that this shard owns, the shared port of all.
 
+use std::collections::HashSet;
+
 use kafka_protocol::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use kafka_protocol::messages::{DescribeProducersRequest, DescribeProducersResponse, ProducerId};
 use kafka_protocol::protocol::StrBytes;
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 use ringgate_shards::call::{DescribeProducersCall, PartitionProducers, TopicPartition};
+use ringgate_shards::turn::Turn;
 
 use super::by_owner::{Answers, ByOwner, Place};
 use super::{Operation, Outcome, RequestContext, Resource, View};
@@ -17,16 +20,19 @@ const NONE: i32 = -1;
 
 /// Serves a DescribeProducers.
 pub async fn handle(ctx: &RequestContext, request: DescribeProducersRequest) -> Outcome {
-    let Plan { slots, by_owner } = plan(&ctx.view(), ctx.connection.door, &request);
+    let Plan { slots, by_owner } = plan(&ctx.view(), ctx.connection.door, &request).await;
     let calls: Vec<_> = by_owner
         .into_questions()
         .map(|(owner, partitions)| ctx.shard().submit_to(owner, DescribeProducersCall { partitions }))
         .collect();
     let mut answers = Answers::new();
+    let mut told = slots.len();
     for call in calls {
-        answers.push(call.await.0);
+        let described = call.await.0;
+        told += described.iter().map(|partition| partition.producers.len()).sum::<usize>();
+        answers.push(described);
     }
-    ctx.respond(&response(&request, slots, answers))
+    ctx.respond_to_many(told, response(&request, slots, answers).await).await
 }
 
 /// What becomes of each partition of the request, in order.
@@ -37,11 +43,23 @@ struct Plan {
     by_owner: ByOwner<TopicPartition>,
 }
 
-fn plan(view: &View<'_>, door: Door, request: &DescribeProducersRequest) -> Plan {
+/// A partition has up to thousands of producers, so one that is named twice is described once: a request must not
+/// be able to ask for them without end.
+async fn plan(view: &View<'_>, door: Door, request: &DescribeProducersRequest) -> Plan {
     let mut plan = Plan { slots: Vec::new(), by_owner: ByOwner::new() };
+    let mut seen = HashSet::new();
+    let mut turn = Turn::default();
     for topic in &request.topics {
+        turn.partition().await;
         for &partition in &topic.partition_indexes {
-            let slot = resolve(view, door, &topic.name, partition).map(|(owner, at)| plan.by_owner.push(owner, at));
+            turn.partition().await;
+            let slot = resolve(view, door, &topic.name, partition).and_then(|(owner, at)| {
+                if seen.insert(at) {
+                    Ok(plan.by_owner.push(owner, at))
+                } else {
+                    Err((ErrorCode::INVALID_REQUEST, Some("the partition is named twice".into())))
+                }
+            });
             plan.slots.push(slot);
         }
     }
@@ -74,26 +92,36 @@ fn resolve(
 }
 
 /// The answer: the request's topics and partitions in its order.
-fn response(
+async fn response(
     request: &DescribeProducersRequest,
     slots: Vec<Slot>,
     mut answers: Answers<PartitionProducers>,
 ) -> DescribeProducersResponse {
     let mut slots = slots.into_iter();
-    let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partition_indexes.iter().zip(&mut slots).map(|(&partition, slot)| {
+    let mut turn = Turn::default();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        turn.partition().await;
+        let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
+        for (&partition, slot) in topic.partition_indexes.iter().zip(&mut slots) {
+            turn.partition().await;
             let answer = PartitionResponse::default().with_partition_index(partition);
             let described = slot.and_then(|at| answers.take(at).ok_or((ErrorCode::UNKNOWN_SERVER_ERROR, None)));
-            match described {
-                Ok(described) => answer
-                    .with_error_code(described.error.0)
-                    .with_active_producers(described.producers.iter().map(state).collect()),
+            partitions.push(match described {
+                Ok(described) => {
+                    let mut producers = Vec::with_capacity(described.producers.len());
+                    for producer in &described.producers {
+                        turn.partition().await;
+                        producers.push(state(producer));
+                    }
+                    answer.with_error_code(described.error.0).with_active_producers(producers)
+                }
                 Err((error, why)) => answer.with_error_code(error.0).with_error_message(why.map(StrBytes::from_string)),
-            }
-        });
-        TopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
-    });
-    DescribeProducersResponse::default().with_topics(topics.collect())
+            });
+        }
+        topics.push(TopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions));
+    }
+    DescribeProducersResponse::default().with_topics(topics)
 }
 
 fn state(producer: &ringgate_shards::call::ActiveProducer) -> ProducerState {
@@ -108,7 +136,7 @@ fn state(producer: &ringgate_shards::call::ActiveProducer) -> ProducerState {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, versions};
+    use super::super::testing::{World, as_read, finish, versions};
     use super::super::topics::topic_name;
     use super::*;
     use kafka_protocol::messages::describe_producers_request::TopicRequest;
@@ -120,7 +148,7 @@ mod tests {
             TopicRequest::default().with_name(topic_name(name)).with_partition_indexes(partitions.to_vec())
         });
         let request = as_read(version, &DescribeProducersRequest::default().with_topics(topics.collect()));
-        let Plan { slots, by_owner } = plan(&world.view(version), door, &request);
+        let Plan { slots, by_owner } = finish(plan(&world.view(version), door, &request));
         let mut answers = Answers::new();
         for (_, asked) in by_owner.into_questions() {
             let answer = |at: TopicPartition| {
@@ -134,7 +162,7 @@ mod tests {
             };
             answers.push(asked.into_iter().map(answer).collect());
         }
-        let response = as_read(version, &response(&request, slots, answers));
+        let response = as_read(version, &finish(response(&request, slots, answers)));
         let partitions = response.topics.iter().flat_map(|t| &t.partitions);
         let described = partitions.map(|p| {
             let ids = p.active_producers.iter().map(|producer| {
@@ -155,6 +183,13 @@ mod tests {
             let found = served(&world, Door::Bootstrap, version, &[("a", &[3, 0, 4]), ("no", &[0])]);
             assert_eq!(found, [(3, 0, vec![3]), (0, 0, vec![0]), (4, 3, vec![]), (0, 3, vec![])]);
         }
+    }
+
+    #[test]
+    fn a_partition_that_is_named_twice_is_described_once() {
+        let world = World::with(&[("a", 2)]);
+        let found = served(&world, Door::Bootstrap, 0, &[("a", &[0, 1, 0]), ("a", &[1])]);
+        assert_eq!(found, [(0, 0, vec![0]), (1, 0, vec![1]), (0, 42, vec![]), (1, 42, vec![])]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use kafka_protocol::messages::offset_delete_response::{OffsetDeleteResponseParti
 use kafka_protocol::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 use ringgate_group::request::DeleteTopicOffsets;
 use ringgate_group::{ErrorCode, Request, Response};
+use ringgate_shards::turn::Turn;
 
 use super::groups::{ask, text, wrong_kind};
 use super::{Operation, Outcome, RequestContext, Resource, View};
@@ -12,12 +13,15 @@ use super::{Operation, Outcome, RequestContext, Resource, View};
 /// Serves an OffsetDelete. Partitions that do not exist are answered here; the others go to the group's
 /// coordinator, which is asked also when none is left: whether there is such a group is for it to say.
 pub async fn handle(ctx: &RequestContext, request: OffsetDeleteRequest) -> Outcome {
-    let (known, delete) = match plan(&ctx.view(), &request) {
+    let (known, delete) = match plan(&ctx.view(), &request).await {
         Ok(plan) => plan,
         Err(error) => return ctx.respond(&OffsetDeleteResponse::default().with_error_code(error.0)),
     };
     match ask(ctx, &request.group_id, Request::OffsetDelete(delete)).await {
-        Response::OffsetDelete(deleted) => ctx.respond(&response(&request, known, deleted)),
+        Response::OffsetDelete(deleted) => {
+            let partitions = known.len();
+            ctx.respond_to_many(partitions, response(&request, known, deleted).await).await
+        }
         other => wrong_kind(&other),
     }
 }
@@ -25,17 +29,20 @@ pub async fn handle(ctx: &RequestContext, request: OffsetDeleteRequest) -> Outco
 /// What is known of each partition before the coordinator is asked, in request order; and the others.
 type Plan = (Vec<Option<ErrorCode>>, ringgate_group::request::OffsetDeleteRequest);
 
-fn plan(view: &View<'_>, request: &OffsetDeleteRequest) -> Result<Plan, ErrorCode> {
+async fn plan(view: &View<'_>, request: &OffsetDeleteRequest) -> Result<Plan, ErrorCode> {
     if !view.allowed(Operation::Delete, Resource::Group(&request.group_id)) {
         return Err(ErrorCode::GROUP_AUTHORIZATION_FAILED);
     }
     let mut known = Vec::new();
     let mut topics = Vec::new();
+    let mut turn = Turn::default();
     for topic in &request.topics {
+        turn.partition().await;
         let found = view.catalogue.topic(&topic.name);
         let readable = view.allowed(Operation::Read, Resource::Topic(&topic.name));
         let mut deletes = DeleteTopicOffsets { name: text(&topic.name), partition_indexes: Vec::new() };
         for partition in &topic.partitions {
+            turn.partition().await;
             let index = partition.partition_index;
             known.push(if !readable {
                 Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)
@@ -55,7 +62,7 @@ fn plan(view: &View<'_>, request: &OffsetDeleteRequest) -> Result<Plan, ErrorCod
 }
 
 /// The answer: the request's topics and partitions in its order, or the group's error and nothing else.
-fn response(
+async fn response(
     request: &OffsetDeleteRequest,
     known: Vec<Option<ErrorCode>>,
     deleted: ringgate_group::response::OffsetDeleteResponse,
@@ -65,21 +72,27 @@ fn response(
     }
     let mut known = known.into_iter();
     let mut deleted = deleted.topics.into_iter().flat_map(|(_, partitions)| partitions);
-    let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().zip(&mut known).map(|(partition, known)| {
+    let mut turn = Turn::default();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        turn.partition().await;
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for (partition, known) in topic.partitions.iter().zip(&mut known) {
+            turn.partition().await;
             let answered = || deleted.next().map_or(ErrorCode::UNKNOWN_SERVER_ERROR, |(_, code)| code);
-            OffsetDeleteResponsePartition::default()
+            let answer = OffsetDeleteResponsePartition::default()
                 .with_partition_index(partition.partition_index)
-                .with_error_code(known.unwrap_or_else(answered).0)
-        });
-        OffsetDeleteResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
-    });
-    OffsetDeleteResponse::default().with_topics(topics.collect())
+                .with_error_code(known.unwrap_or_else(answered).0);
+            partitions.push(answer);
+        }
+        topics.push(OffsetDeleteResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions));
+    }
+    OffsetDeleteResponse::default().with_topics(topics)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, versions};
+    use super::super::testing::{World, as_read, finish, versions};
     use super::super::topics::topic_name;
     use super::*;
     use kafka_protocol::messages::GroupId;
@@ -100,14 +113,14 @@ mod tests {
     /// (partition, code) in order, where the coordinator answers every partition with its own number.
     fn served(world: &World, asked: &[(&str, &[i32])]) -> Vec<(i32, i16)> {
         let request = request(asked);
-        let (known, delete) = plan(&world.view(0), &request).expect("the group may be changed");
+        let (known, delete) = finish(plan(&world.view(0), &request)).expect("the group may be changed");
         assert_eq!(delete.group_id.as_str(), "g");
         let answer = |topic: DeleteTopicOffsets| {
             (topic.name, topic.partition_indexes.iter().map(|&p| (p, ErrorCode(p as i16))).collect())
         };
         let topics = delete.topics.into_iter().map(answer).collect();
         let deleted = ringgate_group::response::OffsetDeleteResponse { error_code: ErrorCode::NONE, topics };
-        let response = as_read(0, &response(&request, known, deleted));
+        let response = as_read(0, &finish(response(&request, known, deleted)));
         response.topics.iter().flat_map(|t| &t.partitions).map(|p| (p.partition_index, p.error_code)).collect()
     }
 
@@ -125,7 +138,7 @@ mod tests {
             error_code: ErrorCode::NON_EMPTY_GROUP,
             topics: Vec::new(),
         };
-        let response = as_read(0, &response(&request(&[("a", &[0])]), vec![None], refused));
+        let response = as_read(0, &finish(response(&request(&[("a", &[0])]), vec![None], refused)));
         assert_eq!((response.error_code, response.topics.len()), (68, 0));
     }
 
@@ -135,6 +148,6 @@ mod tests {
         world.authorizer.denied_topic = Some((Operation::Read, "a"));
         assert_eq!(served(&world, &[("a", &[0])]), [(0, 29)]);
         world.authorizer.denied_group = Some((Operation::Delete, "g"));
-        assert_eq!(plan(&world.view(0), &request(&[])).unwrap_err(), ErrorCode::GROUP_AUTHORIZATION_FAILED);
+        assert_eq!(finish(plan(&world.view(0), &request(&[]))).unwrap_err(), ErrorCode::GROUP_AUTHORIZATION_FAILED);
     }
 }

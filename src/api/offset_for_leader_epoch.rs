@@ -7,13 +7,14 @@ use kafka_protocol::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpoch
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 use ringgate_shards::call::{OffsetForLeaderEpochCall, PartitionEpochEnd, PartitionLeaderEpoch};
+use ringgate_shards::turn::Turn;
 
 use super::by_owner::{Answers, ByOwner, Place};
 use super::{Operation, Outcome, RequestContext, Resource, View};
 
 /// Serves an OffsetForLeaderEpoch.
 pub async fn handle(ctx: &RequestContext, request: OffsetForLeaderEpochRequest) -> Outcome {
-    let Plan { slots, by_owner } = plan(&ctx.view(), &request);
+    let Plan { slots, by_owner } = plan(&ctx.view(), &request).await;
     let calls: Vec<_> = by_owner
         .into_questions()
         .map(|(owner, partitions)| ctx.shard().submit_to(owner, OffsetForLeaderEpochCall { partitions }))
@@ -22,7 +23,8 @@ pub async fn handle(ctx: &RequestContext, request: OffsetForLeaderEpochRequest) 
     for call in calls {
         answers.push(call.await.0);
     }
-    ctx.respond(&response(&request, slots, answers))
+    let partitions = slots.len();
+    ctx.respond_to_many(partitions, response(&request, slots, answers).await).await
 }
 
 /// What becomes of each partition of the request, in order.
@@ -33,10 +35,13 @@ struct Plan {
     by_owner: ByOwner<PartitionLeaderEpoch>,
 }
 
-fn plan(view: &View<'_>, request: &OffsetForLeaderEpochRequest) -> Plan {
+async fn plan(view: &View<'_>, request: &OffsetForLeaderEpochRequest) -> Plan {
     let mut plan = Plan { slots: Vec::new(), by_owner: ByOwner::new() };
+    let mut turn = Turn::default();
     for topic in &request.topics {
+        turn.partition().await;
         for wanted in &topic.partitions {
+            turn.partition().await;
             let slot = resolve(view, &topic.topic, wanted).map(|(owner, question)| plan.by_owner.push(owner, question));
             plan.slots.push(slot);
         }
@@ -63,33 +68,39 @@ fn resolve(
 }
 
 /// The answer: the request's topics and partitions in its order.
-fn response(
+async fn response(
     request: &OffsetForLeaderEpochRequest,
     slots: Vec<Slot>,
     mut answers: Answers<PartitionEpochEnd>,
 ) -> OffsetForLeaderEpochResponse {
     let mut slots = slots.into_iter();
-    let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().zip(&mut slots).map(|(wanted, slot)| {
+    let mut turn = Turn::default();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        turn.partition().await;
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for (wanted, slot) in topic.partitions.iter().zip(&mut slots) {
+            turn.partition().await;
             let end = slot.and_then(|place| answers.take(place).ok_or(ErrorCode::UNKNOWN_SERVER_ERROR));
             let (error, leader_epoch, end_offset) = match end {
                 Ok(end) => (end.error, end.leader_epoch, end.end_offset),
                 Err(error) => (error, -1, -1),
             };
-            EpochEndOffset::default()
+            let end = EpochEndOffset::default()
                 .with_partition(wanted.partition)
                 .with_error_code(error.0)
                 .with_leader_epoch(leader_epoch)
-                .with_end_offset(end_offset)
-        });
-        OffsetForLeaderTopicResult::default().with_topic(topic.topic.clone()).with_partitions(partitions.collect())
-    });
-    OffsetForLeaderEpochResponse::default().with_topics(topics.collect())
+                .with_end_offset(end_offset);
+            partitions.push(end);
+        }
+        topics.push(OffsetForLeaderTopicResult::default().with_topic(topic.topic.clone()).with_partitions(partitions));
+    }
+    OffsetForLeaderEpochResponse::default().with_topics(topics)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, versions};
+    use super::super::testing::{World, as_read, finish, versions};
     use super::super::topics::topic_name;
     use super::*;
     use kafka_protocol::messages::offset_for_leader_epoch_request::OffsetForLeaderTopic;
@@ -106,7 +117,7 @@ mod tests {
         });
         let request = as_read(version, &OffsetForLeaderEpochRequest::default().with_topics(topics.collect::<Vec<_>>()));
         let view = world.view(version);
-        let Plan { slots, by_owner } = plan(&view, &request);
+        let Plan { slots, by_owner } = finish(plan(&view, &request));
         let mut answers = Answers::new();
         for (owner, asked) in by_owner.into_questions() {
             let answer = |q: PartitionLeaderEpoch| {
@@ -118,7 +129,7 @@ mod tests {
             };
             answers.push(asked.into_iter().map(answer).collect());
         }
-        let response = as_read(version, &response(&request, slots, answers));
+        let response = as_read(version, &finish(response(&request, slots, answers)));
         let partitions = response.topics.iter().flat_map(|t| &t.partitions);
         partitions.map(|p| (p.partition, p.error_code, p.leader_epoch, p.end_offset)).collect()
     }

@@ -11,14 +11,21 @@ use crate::call::{
 };
 use crate::log_driver::LogDriver;
 use crate::store::embedded::partition::PartitionLog;
+use crate::turn::Turn;
 
 /// Both numbers where no epoch fits (Kafka's UNDEFINED_EPOCH and UNDEFINED_EPOCH_OFFSET).
 const UNDEFINED: i32 = -1;
 
 impl Partitions {
     /// Where the epochs that are asked for end; `leader_epoch` is the one that writes now.
-    pub(crate) fn epoch_ends(&self, leader_epoch: i32, call: &OffsetForLeaderEpochCall) -> Vec<PartitionEpochEnd> {
-        call.partitions.iter().map(|wanted| self.epoch_end(leader_epoch, wanted)).collect()
+    pub(crate) async fn epoch_ends(&self, leader_epoch: i32, call: OffsetForLeaderEpochCall) -> Vec<PartitionEpochEnd> {
+        let mut ends = Vec::with_capacity(call.partitions.len());
+        let mut turn = Turn::default();
+        for wanted in &call.partitions {
+            turn.partition().await;
+            ends.push(self.epoch_end(leader_epoch, wanted));
+        }
+        ends
     }
 
     fn epoch_end(&self, current: i32, wanted: &PartitionLeaderEpoch) -> PartitionEpochEnd {
@@ -38,12 +45,19 @@ impl Partitions {
     }
 
     /// The producers that are remembered.
-    pub(crate) fn producers(&self, call: &DescribeProducersCall) -> Vec<PartitionProducers> {
+    pub(crate) async fn producers(&self, call: DescribeProducersCall) -> Vec<PartitionProducers> {
         let describe = |&at: &TopicPartition| match self.with_log(at, |log| log.active_producers()) {
             Ok(producers) => PartitionProducers { at, error: ErrorCode::NONE, producers },
             Err(error) => PartitionProducers { at, error, producers: Vec::<ActiveProducer>::new() },
         };
-        call.partitions.iter().map(describe).collect()
+        let mut described = Vec::with_capacity(call.partitions.len());
+        // Each may have thousands, so the clock is looked at after each.
+        let mut budget = ringgate_runtime::Budget::new();
+        for at in &call.partitions {
+            described.push(describe(at));
+            budget.turn().await;
+        }
+        described
     }
 
     /// Looks at a partition's log, or says with Kafka's code why there is none.
