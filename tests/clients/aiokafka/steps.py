@@ -9,8 +9,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from day import (
-    BOOTSTRAP, GROUP, KILL_TOPIC, NODES, PARTITIONS, PREFIX, SHARED_TOPIC, TIMES_TOPIC, TOPIC, WAIT_SECONDS_MAX, Account,
-    Chores, Day, Record, check, equal, records, turns,
+    BOOTSTRAP, GROUP, KILL_TOPIC, NODES, PARTITIONS, PREFIX, SHARED_TOPIC, TIMES_TOPIC, TOPIC, WAIT_SECONDS_MAX,
+    Account, Chores, Day, Record, check, equal, records, turns,
 )
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
@@ -325,7 +325,8 @@ async def administer() -> str:
 
     async def list_group_offsets(admin: AIOKafkaAdminClient) -> None:
         found = await admin.list_consumer_group_offsets(group)
-        equal("offsets of the group", {at.partition: kept.offset for at, kept in found.items()}, {0: 150, 1: 150, 2: 150})
+        equal("offsets of the group", {at.partition: kept.offset for at, kept in found.items()},
+              {0: 150, 1: 150, 2: 150})
 
     async def delete_topic(admin: AIOKafkaAdminClient) -> None:
         answer = await admin.delete_topics([TIMES_TOPIC])

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from confluent_kafka import (
-    Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, Message, OFFSET_INVALID, Producer,
-    TopicCollection, TopicPartition,
+    Consumer, ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, Message, OFFSET_INVALID,
+    Producer, TopicCollection, TopicPartition,
 )
 from confluent_kafka.admin import (
     AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType,
 )
 
 from day import (
-    BOOTSTRAP, GROUP, KILL_TOPIC, NODES, PARTITIONS, PREFIX, SHARED_TOPIC, TIMES_TOPIC, TOPIC, WAIT_SECONDS_MAX, Account,
-    Chores, Day, Record, check, equal, records, turns,
+    BOOTSTRAP, GROUP, KILL_TOPIC, NODES, PARTITIONS, PREFIX, SHARED_TOPIC, TIMES_TOPIC, TOPIC, WAIT_SECONDS_MAX,
+    Account, Chores, Day, Record, check, equal, records, turns,
 )
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]

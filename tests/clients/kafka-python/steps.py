@@ -4,14 +4,16 @@ import queue
 import threading
 from collections.abc import Iterator
 
-from kafka import ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import (
+    ConsumerRebalanceListener, KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition,
+)
 from kafka.admin import ConfigResource, OffsetSpec
 from kafka.consumer.fetcher import ConsumerRecord
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from day import (
-    BOOTSTRAP, GROUP, KILL_TOPIC, NODES, PARTITIONS, PREFIX, SHARED_TOPIC, TIMES_TOPIC, TOPIC, WAIT_SECONDS_MAX, Account,
-    Chores, Day, Record, check, equal, records, turns,
+    BOOTSTRAP, GROUP, KILL_TOPIC, NODES, PARTITIONS, PREFIX, SHARED_TOPIC, TIMES_TOPIC, TOPIC, WAIT_SECONDS_MAX,
+    Account, Chores, Day, Record, check, equal, records, turns,
 )
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
@@ -25,7 +27,9 @@ def producer(**settings: object) -> KafkaProducer:
     return KafkaProducer(**CLIENT | {"acks": "all", "enable_idempotence": False} | settings)
 
 
-def member(group: str, topic: str, listener: ConsumerRebalanceListener | None = None, **settings: object) -> KafkaConsumer:
+def member(
+    group: str, topic: str, listener: ConsumerRebalanceListener | None = None, **settings: object
+) -> KafkaConsumer:
     own = {"group_id": group, "auto_offset_reset": "earliest", "session_timeout_ms": 10000}
     consumer = KafkaConsumer(**CLIENT | own | settings)
     consumer.subscribe([topic], listener=listener)

@@ -21,7 +21,9 @@ async function producer(settings = {}) {
 
 /** Produces to all partitions in turn and waits until each record is acknowledged. */
 async function send(to, topic, account, batch, compression = CompressionTypes.None) {
-  const messages = batch.map(({ key, value, headers }, n) => ({ key, value, headers: byName(headers), partition: n % PARTITIONS }))
+  const messages = batch.map(({ key, value, headers }, n) => (
+    { key, value, headers: byName(headers), partition: n % PARTITIONS }
+  ))
   const answers = await to.send({ topic, messages, compression, acks: -1 })
   for (const { partition, errorCode, baseOffset } of answers) {
     assert.equal(errorCode, 0)
@@ -56,7 +58,8 @@ class Member {
     member.consumer.on(member.consumer.events.REBALANCING, () => { member.partitions = new Set() })
     await member.consumer.connect()
     await member.consumer.subscribe({ topics: [topic], fromBeginning: true })
-    await member.consumer.run({ ...run, eachMessage: async ({ partition, message }) => take(partition, message, member) })
+    const eachMessage = async ({ partition, message }) => take(partition, message, member)
+    await member.consumer.run({ ...run, eachMessage })
     return member
   }
 
@@ -74,7 +77,7 @@ async function sharedOut(members) {
 }
 
 function into(reading) {
-  return (partition, message, member) => reading.add(partition, Number(message.offset), recordOf(message), member.consumer)
+  return (partition, message, member) => reading.add(partition, Number(message.offset), recordOf(message), member)
 }
 
 async function readAll(what, groupId, topic, account) {
@@ -157,7 +160,8 @@ async function commit() {
     Object.fromEntries(Object.entries(offsets).map(([partition, offset]) => [partition, [offset, `at ${offset}`]]))
   )
   const first = {}
-  member = await Member.start(groupId, TOPIC, (partition, { offset }) => { first[partition] ??= Number(offset) }, manual)
+  const note = (partition, { offset }) => { first[partition] ??= Number(offset) }
+  member = await Member.start(groupId, TOPIC, note, manual)
   await until('a record of each partition', () => Object.keys(first).length === PARTITIONS)
   assert.deepEqual(first, offsets)
   await member.leave()
@@ -228,7 +232,8 @@ async function administer() {
     assert.equal(found[groupId].state, 'Empty')
   })
   const configs = async (type, name) => {
-    const { resources: [{ configEntries }] } = await admin.describeConfigs({ resources: [{ type, name }], includeSynonyms: false })
+    const asked = { resources: [{ type, name }], includeSynonyms: false }
+    const { resources: [{ configEntries }] } = await admin.describeConfigs(asked)
     return Object.fromEntries(configEntries.map(({ configName, configValue }) => [configName, configValue]))
   }
   await chores.do('describe topic configs', async () => {
@@ -240,7 +245,8 @@ async function administer() {
   })
   await chores.do('alter configs', async () => {
     const configEntries = [{ name: 'retention.ms', value: '3600000' }]
-    await admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: TOPIC, configEntries }] })
+    const resources = [{ type: ConfigResourceTypes.TOPIC, name: TOPIC, configEntries }]
+    await admin.alterConfigs({ validateOnly: false, resources })
     assert.equal((await configs(ConfigResourceTypes.TOPIC, TOPIC))['retention.ms'], '3600000')
   })
   await chores.do('create partitions', async () => {

@@ -182,6 +182,7 @@ export class Reading {
       this.#last.set(reader, last.set(partition, offset))
       this.#seen.add(at)
     }
+    assert.ok(this.#account.sent.size > 0, 'nothing was acknowledged that could be read')
     return this.#seen.size === this.#account.sent.size
   }
 }

@@ -158,6 +158,7 @@ class Reading:
         self.last[reader, partition] = offset
 
     def complete(self) -> bool:
+        check(len(self.account.sent) > 0, "nothing was acknowledged that could be read")
         return len(self.seen) == len(self.account.sent)
 
 

@@ -191,7 +191,8 @@ async function commit() {
   await member.consumer.commit(offsetsToCommit(TOPIC, offsets))
   await member.leave()
   const first = {}
-  member = await Member.start(groupId, TOPIC, ({ partition, offset }) => { first[partition] ??= Number(offset) }, manual)
+  const note = ({ partition, offset }) => { first[partition] ??= Number(offset) }
+  member = await Member.start(groupId, TOPIC, note, manual)
   assert.deepEqual(await committed(member.consumer, TOPIC), offsets)
   await until('a record of each partition', () => Object.keys(first).length === PARTITIONS)
   assert.deepEqual(first, offsets)
@@ -286,7 +287,8 @@ async function administer() {
     assert.equal((await configs(ConfigResourceTypes.TOPIC, TOPIC))['retention.ms'], '3600000')
   })
   await chores.do('alter configs', async () => {
-    await admin.alterConfigs({ resources: [{ ...topicResource, configs: [{ name: 'retention.ms', value: '7200000' }] }] })
+    const set = { name: 'retention.ms', value: '7200000' }
+    await admin.alterConfigs({ resources: [{ ...topicResource, configs: [set] }] })
     assert.equal((await configs(ConfigResourceTypes.TOPIC, TOPIC))['retention.ms'], '7200000')
   })
   await chores.do('create partitions', async () => {
@@ -298,7 +300,8 @@ async function administer() {
     await to.close()
   })
   await chores.do('delete records', async () => {
-    const [{ partitions }] = await admin.deleteRecords({ topics: [{ name: TOPIC, partitions: [{ partition: 0, offset: 10n }] }] })
+    const topics = [{ name: TOPIC, partitions: [{ partition: 0, offset: 10n }] }]
+    const [{ partitions }] = await admin.deleteRecords({ topics })
     assert.deepEqual(partitions, [{ partition: 0, lowWatermark: 10n }])
     const earliest = [{ partitionIndex: 0, timestamp: ListOffsetTimestamps.EARLIEST }]
     const [listed] = await admin.listOffsets({ topics: [{ name: TOPIC, partitions: earliest }] })
@@ -322,7 +325,8 @@ async function administer() {
     assert.deepEqual(await groupOffsets(), { 0: 150n, 1: 7n })
   })
   await chores.do('refuse to delete a group in use', async () => {
-    await assert.rejects(admin.deleteGroups({ groups: [liveGroup] }), error => Boolean(error.findBy('apiId', 'NON_EMPTY_GROUP')))
+    const refused = error => Boolean(error.findBy('apiId', 'NON_EMPTY_GROUP'))
+    await assert.rejects(admin.deleteGroups({ groups: [liveGroup] }), refused)
   })
   await member.leave()
   await chores.do('delete group', async () => {
