@@ -13,7 +13,7 @@ from day import (
     GROUP, KILL_TOPIC, NODES, PARTITIONS, PREFIX, SHARED_TOPIC, TIMES_TOPIC, TOPIC, Account, Day, Record, check,
     equal, turns,
 )
-from tool import Member, Running, run, table, until_partitions
+from tool import Member, Running, archive_classes, run, table, until_partitions
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 NULL = "<null>"
@@ -55,7 +55,8 @@ def lines(label: str, count: int) -> list[str]:
 
 def send(batch: list[str], *arguments: object) -> None:
     parse = ["parse.key=true", "parse.headers=true", f"null.marker={NULL}"]
-    run("kafka-console-producer", "--topic", TOPIC, *arguments, *(word for each in parse for word in ("--reader-property", each)),
+    properties = [word for each in parse for word in ("--reader-property", each)]
+    run("kafka-console-producer", "--topic", TOPIC, *arguments, *properties,
         stdin="".join(f"{line}\n" for line in batch))
     lines_sent.extend(batch)
 
@@ -85,7 +86,8 @@ def check_read(found: list[tuple[int, int, str]]) -> None:
 def group_offsets(group: str) -> dict[int, tuple[int, int]]:
     """Committed offset and lag of each partition of a group."""
     rows = table(run("kafka-consumer-groups", "--describe", "--group", group))
-    return {int(row["PARTITION"]): (int(row["CURRENT-OFFSET"]), int(row["LAG"])) for row in rows if row["CURRENT-OFFSET"] != "-"}
+    return {int(row["PARTITION"]): (int(row["CURRENT-OFFSET"]), int(row["LAG"]))
+            for row in rows if row["CURRENT-OFFSET"] != "-"}
 
 
 def verifiable(topic: str, count: int, account: Account, *arguments: object) -> None:
@@ -347,6 +349,7 @@ def topics() -> str:
 
 def main() -> None:
     day = Day()
+    archive_classes()
     day.step("connect", connect)
     day.step("create-topic", create_topic)
     day.step("produce", produce)
