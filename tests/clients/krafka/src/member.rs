@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use krafka::KrafkaError;
 use krafka::consumer::{
     AutoOffsetReset, Consumer, ConsumerRebalanceListener, OffsetAndMetadata, PartitionAssignmentStrategy,
     TopicPartition,
@@ -81,17 +82,18 @@ impl Member {
     /// Leaves the group, unless the member is static.
     pub async fn close(self) -> Outcome {
         self.consumer.wakeup();
-        within("close", self.consumer.close()).await?;
-        within("the end of polling", self.polls).await
+        within("the end of polling", self.polls).await?;
+        within("close", self.consumer.close()).await
     }
 }
 
+/// Polls until the consumer is woken up.
 async fn poll(consumer: Arc<Consumer>, into: Reading) {
     let reader = MEMBERS.fetch_add(1, Ordering::Relaxed).to_string();
-    while !consumer.is_closed() {
+    loop {
         match consumer.poll(Duration::from_millis(200)).await {
             Ok(records) => records.into_iter().for_each(|record| into.add(&reader, record)),
-            Err(_) if consumer.is_closed() => {}
+            Err(KrafkaError::Wakeup) => return,
             Err(error) if error.is_retriable() => eprintln!("the consumer: {error}"),
             Err(error) => {
                 into.blame(format!("poll: {error}"));
