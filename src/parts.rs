@@ -43,6 +43,10 @@ impl Config {
                 max_group_memory: self.max_group_memory,
                 offset_metadata_max: self.offset_metadata_max_bytes,
                 offsets_retention: self.offsets_retention,
+                consumer_session_timeout: self.consumer_session_timeout,
+                consumer_heartbeat_interval: self.consumer_heartbeat_interval,
+                consumer_assignment_interval: self.consumer_assignment_interval,
+                consumer_regex_refresh_interval: self.consumer_regex_refresh_interval,
             },
         }
     }

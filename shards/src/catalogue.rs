@@ -104,3 +104,22 @@ impl Catalogue {
         Catalogue::new(self.version + 1, self.topics().filter(|t| !ids.contains(&t.id)).cloned())
     }
 }
+
+/// As consumer groups (KIP-848) see it.
+impl ringgate_group::Topics for Catalogue {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn topic(&self, name: &str) -> Option<(u128, i32)> {
+        self.topic(name).map(|topic| (topic.id.as_u128(), topic.partitions))
+    }
+
+    fn name_of(&self, id: u128) -> Option<&str> {
+        self.topic_by_id(Uuid::from_u128(id)).map(|topic| &*topic.name)
+    }
+
+    fn for_each_name(&self, see: &mut dyn FnMut(&str)) {
+        self.by_name.keys().for_each(|name| see(name));
+    }
+}

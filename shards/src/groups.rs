@@ -10,11 +10,13 @@ use bytes::BytesMut;
 use ringgate_group::request::HeartbeatRequest;
 use ringgate_group::{
     Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Now, Record, ReplyToken, StoreError, Totals,
+    resolve_regexes,
 };
 use slab::Slab;
 
 use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
+use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::limits::{EFFECTS_SLICE, ENCODE_HERE_BYTES};
 use crate::log_driver::LogDriver;
@@ -87,6 +89,11 @@ impl Groups {
     /// A Heartbeat waits behind another request of its connection: its member's session goes on.
     pub(crate) fn heartbeat_seen(&self, request: &HeartbeatRequest) {
         self.coordinator.borrow_mut().handle_heartbeat_seen(self.now(), request);
+    }
+
+    /// What topics there are from now on.
+    pub(crate) fn topics(&self, catalogue: Arc<Catalogue>) {
+        self.coordinator.borrow_mut().handle_topics(catalogue);
     }
 
     /// Topics are gone, and the offsets committed for them with them.
@@ -194,11 +201,46 @@ impl Groups {
                 }
                 Some(Effect::ArmTimer { key, deadline_ms }) => shard.timers.arm(TimerKey::Group(key), deadline_ms),
                 Some(Effect::CancelTimer { key }) => shard.timers.cancel(&TimerKey::Group(key)),
+                Some(Effect::ComputeAssignment { group, uid, assignor, question, asked }) => {
+                    self.elsewhere(
+                        shard,
+                        move || assignor.assign(&question),
+                        move |coordinator, now, targets| {
+                            coordinator.handle_assignment_computed(now, group, uid, asked, targets);
+                        },
+                    );
+                }
+                Some(Effect::ResolveRegex { group, uid, patterns, topics }) => {
+                    let resolve = move || resolve_regexes(&patterns, &*topics);
+                    self.elsewhere(shard, resolve, move |coordinator, now, resolved| {
+                        coordinator.handle_regex_resolved(now, group, uid, resolved);
+                    });
+                }
                 Some(Effect::Worked) => {}
             }
         }
         self.write(shard);
         true
+    }
+
+    /// Does what would take too long here on another thread, and tells the coordinator what came of it.
+    fn elsewhere<T: Send + 'static>(
+        &self,
+        shard: &ShardHandle,
+        work: impl FnOnce() -> T + Send + 'static,
+        tell: impl FnOnce(&mut Coordinator, Now, T) + 'static,
+    ) {
+        let done = shard.files.run(work);
+        let shard = shard.clone();
+        ringgate_runtime::spawn(async move {
+            let groups = &shard.groups;
+            match done.await {
+                Ok(done) => tell(&mut groups.coordinator.borrow_mut(), groups.now(), done),
+                Err(panic) => panic!("work for a consumer group failed: {panic}"),
+            }
+            groups.pump(&shard);
+        })
+        .detach();
     }
 
     /// Starts the next batch when none is out; the task goes on while there are more.

@@ -114,7 +114,8 @@ impl Shard {
     }
 
     pub(crate) fn show(&self, catalogue: Arc<Catalogue>) {
-        *self.visible.borrow_mut() = catalogue;
+        *self.visible.borrow_mut() = catalogue.clone();
+        self.groups.topics(catalogue);
     }
 
     /// Milliseconds since the epoch, by the wall clock.

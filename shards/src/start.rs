@@ -99,6 +99,7 @@ impl Seed {
         });
         let mailbox = ringgate_runtime::spawn(shard.clone().serve_mailbox(self.mailbox, self.notified));
         let timers = ringgate_runtime::spawn(Timers::turn(shard.clone()));
+        shard.groups.topics(shard.catalogue());
         shard.groups.load(&shard).await;
         shard.partitions.open_missing(&shard, &catalogue).await;
         let expiry = ringgate_runtime::spawn(Groups::expire(shard.clone()));

@@ -106,6 +106,8 @@ handlers! {
     47 => offset_delete::handle, OffsetDeleteRequest;
     60 => describe_cluster::handle, DescribeClusterRequest;
     61 => describe_producers::handle, DescribeProducersRequest;
+    68 => consumer_group_heartbeat::handle, ConsumerGroupHeartbeatRequest;
+    69 => consumer_group_describe::handle, ConsumerGroupDescribeRequest;
     75 => describe_topic_partitions::handle, DescribeTopicPartitionsRequest;
 }
 

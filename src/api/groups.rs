@@ -34,6 +34,11 @@ pub(super) async fn ask_shard(ctx: &RequestContext, owner: ShardId, request: Req
     ctx.shard().submit_to(owner, GroupCall { connection: ctx.connection.id, request }).await.0
 }
 
+/// Where a request comes from, as Kafka's coordinator prints it.
+pub(super) fn client_host(ctx: &RequestContext) -> Text {
+    Text::from(format!("/{}", ctx.connection.peer.ip().to_canonical()))
+}
+
 /// Each group once, where it was first named: a request must not be able to ask for a large group without
 /// end.
 pub(super) fn distinct(mut groups: Vec<GroupId>) -> Vec<GroupId> {

@@ -7,7 +7,7 @@ use ringgate_group::request::Protocol;
 use ringgate_group::{ErrorCode, Request, Response, Text};
 use ringgate_shards::call::GroupCall;
 
-use super::groups::{may_read, string, text, wrong_kind};
+use super::groups::{client_host, may_read, string, text, wrong_kind};
 use super::{Outcome, RequestContext};
 
 /// The first version with a rebalance timeout.
@@ -27,8 +27,7 @@ pub async fn handle(ctx: &RequestContext, request: JoinGroupRequest) -> Outcome 
     }
     let owner = ctx.shard().route().group(&request.group_id);
     ctx.connection.parks_at(owner);
-    let client_host = Text::from(format!("/{}", ctx.connection.peer.ip().to_canonical()));
-    let request = Request::Join(to_group(ctx.api_version, &request, ctx.client_id.as_deref(), client_host));
+    let request = Request::Join(to_group(ctx.api_version, &request, ctx.client_id.as_deref(), client_host(ctx)));
     match ctx.shard().submit_to(owner, GroupCall { connection: ctx.connection.id, request }).await.0 {
         Response::Join(joined) => ctx.respond(&response(ctx.api_version, joined)),
         other => wrong_kind(&other),

@@ -17,6 +17,8 @@ mod by_owner;
 mod codec;
 mod config_changes;
 mod config_entries;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;

@@ -90,6 +90,10 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         offset_metadata_max_bytes: values.size("offset_metadata_max_bytes") as usize,
         offsets_retention: values.time("offsets_retention"),
         offsets_retention_check_interval: values.time("offsets_retention_check_interval"),
+        consumer_session_timeout: values.time("consumer_session_timeout"),
+        consumer_heartbeat_interval: values.time("consumer_heartbeat_interval"),
+        consumer_assignment_interval: values.time("consumer_assignment_interval"),
+        consumer_regex_refresh_interval: values.time("consumer_regex_refresh_interval"),
         max_frame_size: values.size("max_frame_size") as usize,
         max_decoded_bytes: values.size("max_decoded_bytes") as usize,
         max_decompressed_bytes: values.size("max_decompressed_bytes") as usize,
@@ -440,6 +444,12 @@ fn check_bounds(config: &Config, given: &Given, host: &Host, problems: &mut Vec<
         "initial_rebalance_delay",
         "at most",
         "max_rebalance_timeout",
+    );
+    needs(
+        c.consumer_heartbeat_interval < c.consumer_session_timeout,
+        "consumer_heartbeat_interval",
+        "less than",
+        "consumer_session_timeout",
     );
     needs(c.max_in_flight_bytes > c.max_frame_size, "max_in_flight_bytes", "more than", "max_frame_size");
     needs(c.message_max_bytes <= c.max_frame_size, "message_max_bytes", "at most", "max_frame_size");

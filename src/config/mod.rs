@@ -86,6 +86,11 @@ pub struct Config {
     /// Zero: for ever.
     pub offsets_retention: Duration,
     pub offsets_retention_check_interval: Duration,
+    pub consumer_session_timeout: Duration,
+    pub consumer_heartbeat_interval: Duration,
+    /// Zero: with every change.
+    pub consumer_assignment_interval: Duration,
+    pub consumer_regex_refresh_interval: Duration,
     pub max_frame_size: usize,
     pub max_decoded_bytes: usize,
     pub max_decompressed_bytes: usize,

@@ -94,9 +94,12 @@ impl Member {
 
     /// As [`Member::join`], by address.
     pub fn join_at(servers: &str, group: &str, topics: &[&str], more: &[(&str, &str)]) -> Member {
-        let mut config = config(servers, &[("group.id", group), ("session.timeout.ms", "6000")]);
+        let mut config = config(servers, &[("group.id", group)]);
+        if !more.contains(&("group.protocol", "consumer")) {
+            // With the consumer protocol the coordinator says both.
+            config.set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "200");
+        }
         config
-            .set("heartbeat.interval.ms", "200")
             .set("max.poll.interval.ms", "60000")
             .set("enable.auto.commit", "false")
             .set("auto.offset.reset", "earliest")

@@ -55,6 +55,8 @@ pub fn apis() -> Vec<Api> {
         api(OffsetDeleteRequest::default()),
         api(DescribeClusterRequest::default()),
         api(DescribeProducersRequest::default()),
+        api(ConsumerGroupHeartbeatRequest::default()),
+        api(ConsumerGroupDescribeRequest::default()),
         api(DescribeTopicPartitionsRequest::default()),
     ];
     let keys: Vec<_> = all.iter().map(|api| api.served.api_key).collect();

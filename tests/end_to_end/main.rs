@@ -8,6 +8,7 @@
 mod common;
 
 mod connections;
+mod consumer_protocol;
 mod day;
 mod disk_full;
 mod fetching;

@@ -1,6 +1,10 @@
 //! What a coordinator takes in besides requests, and what it wants done.
 
-use crate::{ErrorCode, Record, Response};
+use std::sync::Arc;
+
+use crate::assignor::{Assigning, Assignor};
+use crate::topics::Topics;
+use crate::{ErrorCode, Record, Response, Text};
 
 /// The two clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +44,15 @@ pub enum TimerKey {
         /// Slot of the group.
         group: u32,
         /// Which of its ids.
+        uid: u64,
+    },
+    /// A member of a consumer group has to give partitions back.
+    Revocation {
+        /// Slot of the group.
+        group: u32,
+        /// Slot of the member in it.
+        member: u32,
+        /// Tells one user of the slots from the next.
         uid: u64,
     },
     /// The group waits for its members to join.
@@ -88,6 +101,32 @@ pub enum Effect {
     CancelTimer {
         /// Which.
         key: TimerKey,
+    },
+    /// Have an assignor compute this, away from the shard, and report with
+    /// [`Coordinator::handle_assignment_computed`](crate::Coordinator::handle_assignment_computed).
+    ComputeAssignment {
+        /// Slot of the group.
+        group: u32,
+        /// Tells one group in the slot from the next.
+        uid: u64,
+        /// Which assignor.
+        assignor: Assignor,
+        /// What it has to go by.
+        question: Box<Assigning>,
+        /// Goes back with the answer.
+        asked: Vec<(u32, u64)>,
+    },
+    /// Call [`resolve_regexes`](crate::resolve_regexes), away from the shard, and report with
+    /// [`Coordinator::handle_regex_resolved`](crate::Coordinator::handle_regex_resolved).
+    ResolveRegex {
+        /// Slot of the group.
+        group: u32,
+        /// Tells one group in the slot from the next.
+        uid: u64,
+        /// The patterns.
+        patterns: Vec<Text>,
+        /// Against which topics.
+        topics: Arc<dyn Topics>,
     },
     /// Nothing: a few microseconds were spent inside a large group. Here to let the caller count them.
     Worked,

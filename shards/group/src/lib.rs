@@ -6,24 +6,29 @@
 //! requests of one connection; [`route`] says which shard owns what. What must stay true: every request is
 //! answered exactly once, and nothing is answered as kept before the store says that it is.
 
+pub mod assignor;
 pub mod batch;
 pub mod coordinator;
 mod effect;
 pub mod error;
 pub mod limits;
+mod partition_set;
 pub mod pipeline;
 pub mod record;
 pub mod request;
 pub mod response;
 pub mod route;
 mod text;
+mod topics;
 
 pub use batch::{Batch, Batcher, Written};
-pub use coordinator::{Coordinator, DeletedTopic, State};
+pub use coordinator::{Coordinator, DeletedTopic, MemberState, State, resolve_regexes};
 pub use effect::{ConnectionId, Effect, Now, PersistId, ReplyToken, StoreError, TimerKey};
 pub use error::ErrorCode;
 pub use limits::{GroupConfig, Totals};
+pub use partition_set::{PartitionSet, TopicIdPartition};
 pub use record::Record;
 pub use request::Request;
 pub use response::Response;
 pub use text::Text;
+pub use topics::Topics;

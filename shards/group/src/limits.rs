@@ -26,6 +26,21 @@ pub const NEW_MEMBER_SESSION_MS: u64 = 5 * 60 * 1000;
 /// Members looked at between two effects, at well under 1 us each.
 pub const WORK_SLICE_MEMBERS: usize = 16;
 
+/// Members and partitions together up to which an assignment is made on the shard itself; some 100 us.
+pub const ASSIGNED_INLINE_MAX: usize = 512;
+
+/// Bytes of a member's pattern of topic names. Longer: 128.
+pub const REGEX_BYTES_MAX: usize = 1024;
+
+/// Bytes that a compiled pattern may take. Larger: 128.
+pub const REGEX_COMPILED_BYTES_MAX: usize = 1 << 20;
+
+/// Ms between two resolutions of a group's patterns when the topics have changed (Kafka's constant of 10 s).
+pub const REGEX_REFRESH_MS_MIN: u64 = 10_000;
+
+/// Ms between two resolutions of a group's patterns while some pattern was never resolved.
+pub const REGEX_RESOLVE_MS_MIN: u64 = 1_000;
+
 /// Groups looked at by one slice of a listing or of a sweep; under 200 us.
 pub const LIST_SLICE_GROUPS: usize = 512;
 
@@ -72,6 +87,14 @@ pub struct GroupConfig {
     pub offset_metadata_max: usize,
     /// How long offsets outlive their group's last member; zero: for ever. 7 d.
     pub offsets_retention: Duration,
+    /// Silence after which a member of a consumer group (KIP-848) is given up. 45 s.
+    pub consumer_session_timeout: Duration,
+    /// How often members of consumer groups are told to heartbeat. 5 s.
+    pub consumer_heartbeat_interval: Duration,
+    /// How often a consumer group's partitions are assigned anew at most. 1 s.
+    pub consumer_assignment_interval: Duration,
+    /// How old the topics that a pattern names may be. 10 min.
+    pub consumer_regex_refresh_interval: Duration,
 }
 
 impl Default for GroupConfig {
@@ -88,6 +111,10 @@ impl Default for GroupConfig {
             max_group_memory: 1 << 30,
             offset_metadata_max: 4096,
             offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
+            consumer_session_timeout: Duration::from_secs(45),
+            consumer_heartbeat_interval: Duration::from_secs(5),
+            consumer_assignment_interval: Duration::from_secs(1),
+            consumer_regex_refresh_interval: Duration::from_secs(10 * 60),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 
-use crate::Text;
+use crate::{PartitionSet, Text};
 
 /// A request to the coordinator of a group.
 #[derive(Debug, Clone)]
@@ -32,6 +32,10 @@ pub enum Request {
     DeleteGroup(DeleteGroupRequest),
     /// OffsetDelete (47).
     OffsetDelete(OffsetDeleteRequest),
+    /// ConsumerGroupHeartbeat (68).
+    ConsumerGroupHeartbeat(Box<ConsumerGroupHeartbeatRequest>),
+    /// ConsumerGroupDescribe (69), one group of it: the group.
+    ConsumerGroupDescribe(Text),
 }
 
 /// JoinGroup, versions 0 to 9.
@@ -244,4 +248,35 @@ pub struct DeleteTopicOffsets {
     pub name: Text,
     /// The partitions.
     pub partition_indexes: Vec<i32>,
+}
+
+/// ConsumerGroupHeartbeat, versions 0 and 1 (KIP-848). What is `None` or -1 is as it was.
+#[derive(Debug, Clone, Default)]
+pub struct ConsumerGroupHeartbeatRequest {
+    /// The request's version.
+    pub api_version: i16,
+    /// The group.
+    pub group_id: Text,
+    /// Made by the member itself from v1 on; "" in its first v0 request.
+    pub member_id: Text,
+    /// 0 to join, -1 to leave, -2 for a static member that leaves for a while, else what it was told last.
+    pub member_epoch: i32,
+    /// Set by static members.
+    pub instance_id: Option<Text>,
+    /// Where the member is.
+    pub rack_id: Option<Text>,
+    /// Ms that the member gets to give partitions back; -1: as it was.
+    pub rebalance_timeout_ms: i32,
+    /// The topics by name.
+    pub subscribed_topic_names: Option<Vec<Text>>,
+    /// The topics by pattern (v1); "" for none any more.
+    pub subscribed_topic_regex: Option<Text>,
+    /// The assignor that the member wants.
+    pub server_assignor: Option<Text>,
+    /// What the member has.
+    pub topic_partitions: Option<PartitionSet>,
+    /// From the request's header; "" where it was null.
+    pub client_id: Text,
+    /// Where the connection comes from.
+    pub client_host: Text,
 }

@@ -1,9 +1,11 @@
 //! A coordinator's answers, in Kafka's field names; one kind per kind of [`Request`](crate::Request).
 //! Fields that a version lacks are filled all the same and left out by the caller, unless it says otherwise.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
-use crate::{ErrorCode, Text};
+use crate::{ErrorCode, PartitionSet, Text};
 
 /// The answer to one request.
 #[derive(Debug, Clone)]
@@ -28,6 +30,10 @@ pub enum Response {
     DeleteGroup(ErrorCode),
     /// OffsetDelete (47).
     OffsetDelete(OffsetDeleteResponse),
+    /// ConsumerGroupHeartbeat (68).
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse),
+    /// ConsumerGroupDescribe (69), one group of it.
+    ConsumerGroupDescribe(ConsumerGroupDescribed),
 }
 
 /// The answer to a JoinGroup.
@@ -220,4 +226,67 @@ pub struct OffsetDeleteResponse {
     pub error_code: ErrorCode,
     /// (topic, [(partition, error)]).
     pub topics: Vec<(Text, Vec<(i32, ErrorCode)>)>,
+}
+
+/// The answer to a ConsumerGroupHeartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerGroupHeartbeatResponse {
+    /// Success, or why not.
+    pub error_code: ErrorCode,
+    /// For the client's log.
+    pub error_message: Option<Text>,
+    /// `None` on errors.
+    pub member_id: Option<Text>,
+    /// What the member's next heartbeat has to say; 0 on errors.
+    pub member_epoch: i32,
+    /// Ms until then; 0 on errors and for members that leave.
+    pub heartbeat_interval_ms: i32,
+    /// What the member may have; `None` where it is as it was.
+    pub assignment: Option<PartitionSet>,
+}
+
+/// A consumer group as ConsumerGroupDescribe shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerGroupDescribed {
+    /// Success, or why not; then there is nothing else.
+    pub error_code: ErrorCode,
+    /// For the client's log.
+    pub error_message: Option<Text>,
+    /// The group.
+    pub group_id: Text,
+    /// Kafka's name of its state.
+    pub group_state: Text,
+    /// Grows with every change of what members wish or of what topics there are.
+    pub group_epoch: i32,
+    /// The epoch that the targets are for.
+    pub assignment_epoch: i32,
+    /// The assignor in use.
+    pub assignor_name: Text,
+    /// Its members.
+    pub members: Vec<ConsumerGroupMember>,
+}
+
+/// A member as ConsumerGroupDescribe shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerGroupMember {
+    /// Its id.
+    pub member_id: Text,
+    /// Set for static members.
+    pub instance_id: Option<Text>,
+    /// Where it says it is.
+    pub rack_id: Option<Text>,
+    /// Where it stands.
+    pub member_epoch: i32,
+    /// As of its last heartbeat.
+    pub client_id: Text,
+    /// As of its last heartbeat.
+    pub client_host: Text,
+    /// By name.
+    pub subscribed_topic_names: Arc<[Text]>,
+    /// By pattern.
+    pub subscribed_topic_regex: Option<Text>,
+    /// What it may have now.
+    pub assignment: PartitionSet,
+    /// What it shall have.
+    pub target_assignment: PartitionSet,
 }

@@ -18,7 +18,7 @@ const fn api(api_key: i16, name: &'static str, min: i16, max: i16) -> Served {
 }
 
 /// All that are served, by number.
-pub static SERVED: [Served; 28] = [
+pub static SERVED: [Served; 30] = [
     api(0, "Produce", 3, 13),
     api(1, "Fetch", 4, 18),
     api(2, "ListOffsets", 1, 10),
@@ -46,11 +46,10 @@ pub static SERVED: [Served; 28] = [
     api(47, "OffsetDelete", 0, 0),
     api(60, "DescribeCluster", 0, 2),
     api(61, "DescribeProducers", 0, 0),
+    api(68, "ConsumerGroupHeartbeat", 0, 1),
+    api(69, "ConsumerGroupDescribe", 0, 1),
     api(75, "DescribeTopicPartitions", 0, 0),
 ];
-
-/// Those that can be checked and decoded as well, and are not served.
-pub static UNSERVED: [Served; 2] = [api(68, "ConsumerGroupHeartbeat", 0, 1), api(69, "ConsumerGroupDescribe", 0, 1)];
 
 /// The API with this number, when it is served.
 pub fn served(api_key: i16) -> Option<&'static Served> {

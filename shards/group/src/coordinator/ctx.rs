@@ -7,6 +7,7 @@ use super::group::State;
 use super::offsets::{CommitWrite, DeleteWrite};
 use super::static_member::Replacement;
 use crate::limits::{GroupConfig, Limit, LimitsHit, Totals};
+use crate::topics::{NoTopics, Topics};
 use crate::{ConnectionId, Effect, Now, PersistId, Record, ReplyToken, Response, TimerKey};
 
 /// A moment as groups reckon: session time is monotonic time less all stalls, so that a stall extends
@@ -55,6 +56,8 @@ pub(super) enum Write {
     Commit(CommitWrite),
     /// Offsets to forget.
     DeleteOffsets(DeleteWrite),
+    /// An answer that tells of what is written.
+    Answer { token: ReplyToken, response: Box<Response> },
     /// The whole group. Nobody waits where it expired.
     DeleteGroup { group: GroupRef, token: Option<ReplyToken> },
 }
@@ -76,6 +79,8 @@ pub(super) struct Ctx {
     pub writes: HashMap<PersistId, Write>,
     pub waits: BTreeSet<(ConnectionId, u32, Wait)>,
     pub stall_ms: u64,
+    /// What topics there are.
+    pub topics: Arc<dyn Topics>,
     /// Groups of this shard by state.
     pub states: [usize; State::COUNT],
     /// Members of this shard.
@@ -98,6 +103,7 @@ impl Ctx {
             writes: HashMap::new(),
             waits: BTreeSet::new(),
             stall_ms: 0,
+            topics: Arc::new(NoTopics),
             states: [0; State::COUNT],
             members: 0,
             next_write: 0,

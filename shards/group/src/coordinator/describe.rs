@@ -48,7 +48,7 @@ impl Group {
     pub(super) fn describe(&mut self, token: ReplyToken) {
         let protocol_data = match self.state {
             State::Stable => self.protocol_name.clone().unwrap_or_default(),
-            State::Empty | State::PreparingRebalance | State::CompletingRebalance => Text::EMPTY,
+            _ => Text::EMPTY,
         };
         let described = DescribedGroup {
             error_code: ErrorCode::NONE,
@@ -71,7 +71,7 @@ impl Group {
             let member = self.member(slot);
             let member_metadata = match self.state {
                 State::Stable => member.offer.metadata(self.protocol_name.as_ref()),
-                State::Empty | State::PreparingRebalance | State::CompletingRebalance => Bytes::new(),
+                _ => Bytes::new(),
             };
             description.described.members.push(DescribedGroupMember {
                 member_id: member.member_id.clone(),
@@ -89,14 +89,15 @@ impl Group {
     pub(super) fn listed(&self, request: &ListGroupsRequest) -> Option<ListedGroup> {
         let (states, types) = (&request.states_filter, &request.types_filter);
         let is_state = |wanted: &Text| wanted.as_str().trim().eq_ignore_ascii_case(self.state.name());
-        let is_type = |wanted: &Text| wanted.as_str().eq_ignore_ascii_case("classic");
+        let group_type = if self.consumer.is_some() { "consumer" } else { "classic" };
+        let is_type = |wanted: &Text| wanted.as_str().eq_ignore_ascii_case(group_type);
         let passes =
             (states.is_empty() || states.iter().any(is_state)) && (types.is_empty() || types.iter().any(is_type));
         passes.then(|| ListedGroup {
             group_id: self.id.clone(),
             protocol_type: self.protocol_type.clone(),
             group_state: Text::from_static(self.state.name()),
-            group_type: Text::from_static("classic"),
+            group_type: Text::from_static(group_type),
         })
     }
 }

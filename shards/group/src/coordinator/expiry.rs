@@ -95,7 +95,7 @@ impl Group {
 
     /// Whether the members' subscriptions decide what expires.
     pub(super) fn expires_by_subscription(&self) -> bool {
-        self.state == State::Stable && self.protocol_type == "consumer"
+        self.consumer.is_none() && self.state == State::Stable && self.protocol_type == "consumer"
     }
 
     /// No offset is being written, and subscriptions are known where they decide.
@@ -128,13 +128,23 @@ impl Group {
 
     fn is_expired(&self, at: At, retention_ms: i64, topic: &Text, value: &OffsetValue) -> bool {
         let since_ms = match self.state {
+            _ if let Some(consumer) = &self.consumer => {
+                if consumer.is_subscribed(topic) {
+                    return false;
+                }
+                value.commit_timestamp_ms
+            }
             State::Empty if self.protocol_type.is_empty() => value.commit_timestamp_ms,
             State::Empty => self.state_timestamp_ms,
             State::Stable if self.protocol_type == "consumer" => match &self.subscriptions {
                 Some((_, Subscriptions::Topics(topics))) if !topics.contains(topic) => value.commit_timestamp_ms,
                 _ => return false,
             },
-            State::PreparingRebalance | State::CompletingRebalance | State::Stable => return false,
+            State::PreparingRebalance
+            | State::CompletingRebalance
+            | State::Stable
+            | State::Assigning
+            | State::Reconciling => return false,
         };
         if value.expire_timestamp_ms >= 0 {
             return at.wall_ms >= value.expire_timestamp_ms;

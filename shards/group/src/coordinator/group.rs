@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use slab::Slab;
 
+use super::consumer::ConsumerGroup;
 use super::ctx::{At, Ctx, GroupRef, Wait};
 use super::member::{Member, Offer, ParkedJoin, ParkedSync};
 use super::offsets::Offsets;
@@ -14,7 +15,7 @@ use crate::limits::GROUP_BYTES;
 use crate::record::GroupMetadata;
 use crate::{ConnectionId, ErrorCode, PersistId, Text, TimerKey};
 
-/// Kafka's states of a classic group. A dead group is one that is not there.
+/// Kafka's states of a group. A dead group is one that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// No members; perhaps offsets.
@@ -25,15 +26,25 @@ pub enum State {
     CompletingRebalance,
     /// All have their assignments.
     Stable,
+    /// A consumer group (KIP-848) whose members have no targets for its epoch yet.
+    Assigning,
+    /// A consumer group (KIP-848) whose members are on their way to their targets.
+    Reconciling,
 }
 
 impl State {
     /// How many there are.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 6;
 
     /// All of them.
-    pub const ALL: [State; State::COUNT] =
-        [State::Empty, State::PreparingRebalance, State::CompletingRebalance, State::Stable];
+    pub const ALL: [State; State::COUNT] = [
+        State::Empty,
+        State::PreparingRebalance,
+        State::CompletingRebalance,
+        State::Stable,
+        State::Assigning,
+        State::Reconciling,
+    ];
 
     /// Kafka's name.
     pub fn name(self) -> &'static str {
@@ -42,6 +53,8 @@ impl State {
             State::PreparingRebalance => "PreparingRebalance",
             State::CompletingRebalance => "CompletingRebalance",
             State::Stable => "Stable",
+            State::Assigning => "Assigning",
+            State::Reconciling => "Reconciling",
         }
     }
 }
@@ -121,6 +134,9 @@ pub(super) struct Group {
     /// The subscriptions of a generation, once somebody needed them.
     pub subscriptions: Option<(i32, Subscriptions)>,
 
+    /// What a consumer group (KIP-848) has in the place of all that is above; the group is that, then.
+    pub consumer: Option<Box<ConsumerGroup>>,
+
     pub offsets: Offsets,
     /// Writes of offsets that are not decided.
     pub offset_writes: usize,
@@ -164,6 +180,7 @@ impl Group {
             sessions_from_ms: 0,
             assignment_epoch: 0,
             subscriptions: None,
+            consumer: None,
             offsets: Offsets::default(),
             offset_writes: 0,
             hold: Hold::None,
@@ -410,6 +427,11 @@ impl Group {
         if !self.works.is_empty() {
             return;
         }
+        if let Some(consumer) = &self.consumer {
+            consumer.check();
+            assert!(self.members.is_empty() && self.pending.is_empty());
+            return assert_eq!(self.state, consumer.state());
+        }
         assert_eq!(self.ids.len(), self.members.len());
         assert!(self.joined <= self.members.len());
         assert!(self.owed == 0 || self.sync_deadline_ms.is_some());
@@ -421,6 +443,7 @@ impl Group {
                 assert!(!self.members.is_empty() && self.joined == 0 && self.join_deadline_ms.is_none());
                 assert!(self.protocol_name.is_some());
             }
+            State::Assigning | State::Reconciling => unreachable!("a classic group has no such state"),
         }
     }
 }

@@ -97,7 +97,7 @@ impl Group {
             State::PreparingRebalance => {
                 known.is_some_and(|slot| self.member(*slot).join.is_some()) || self.joined < max
             }
-            State::CompletingRebalance | State::Stable => known.is_some() || self.members.len() < max,
+            _ => known.is_some() || self.members.len() < max,
         }
     }
 
@@ -181,7 +181,7 @@ impl Group {
                 self.answer_join(ctx, JoinAnswer::current(self, slot, parked, false));
                 Ok(())
             }
-            State::PreparingRebalance | State::CompletingRebalance | State::Stable => {
+            _ => {
                 self.change_offer(ctx, slot, offer)?;
                 self.park_join(ctx, slot, parked);
                 self.joined_or_left(ctx, at);

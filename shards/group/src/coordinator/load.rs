@@ -1,6 +1,7 @@
 //! What the store has kept, taken in at start.
 
 use super::Coordinator;
+use super::consumer::ConsumerGroup;
 use super::ctx::{At, Phase};
 use super::group::{Group, State};
 use super::member::Member;
@@ -16,6 +17,26 @@ impl Coordinator {
         let at = self.ctx.at(now);
         match record {
             Record::Group(metadata) => self.load_group(at, metadata),
+            Record::ConsumerGroup(kept) => {
+                let consumer = self.loaded_consumer(at, &kept.group_id);
+                consumer.load(&kept);
+                let slot = self.loaded(at, &kept.group_id);
+                self.groups[slot as usize].state_timestamp_ms = kept.state_timestamp_ms;
+            }
+            Record::ConsumerMember { group_id, member } => {
+                self.loaded_consumer(at, &group_id);
+                let slot = self.loaded(at, &group_id);
+                if let Some(consumer) = &mut self.groups[slot as usize].consumer {
+                    consumer.load_member(&mut self.ctx, member);
+                }
+            }
+            Record::ConsumerMemberTombstone { group_id, member_id } => {
+                if let Some(slot) = self.by_id.get(&group_id)
+                    && let Some(consumer) = &mut self.groups[*slot as usize].consumer
+                {
+                    consumer.unload_member(&mut self.ctx, &member_id);
+                }
+            }
             Record::GroupTombstone { group_id } => {
                 if let Some(slot) = self.by_id.get(&group_id).copied() {
                     self.remove_group(slot);
@@ -46,6 +67,22 @@ impl Coordinator {
         }
     }
 
+    /// The group as a consumer group, whatever it was before.
+    fn loaded_consumer(&mut self, at: At, group_id: &crate::Text) -> &mut ConsumerGroup {
+        let slot = self.loaded(at, group_id);
+        let group = &mut self.groups[slot as usize];
+        if group.consumer.is_none() {
+            let mut known = 0;
+            while let Some(member) = group.next_member(&mut known) {
+                group.remove_member(&mut self.ctx, member);
+            }
+            group.set_state(&mut self.ctx, State::Empty);
+            group.protocol_type = crate::Text::from_static("consumer");
+        }
+        let (this, id) = (group.this, group.id.clone());
+        group.consumer.get_or_insert_with(|| Box::new(ConsumerGroup::new(this, id)))
+    }
+
     fn load_group(&mut self, at: At, metadata: GroupMetadata) {
         let slot = self.loaded(at, &metadata.group_id);
         let ctx = &mut self.ctx;
@@ -53,6 +90,9 @@ impl Coordinator {
         let mut known = 0;
         while let Some(member) = group.next_member(&mut known) {
             group.remove_member(ctx, member);
+        }
+        if let Some(mut consumer) = group.consumer.take() {
+            consumer.clear(ctx);
         }
         let state = if metadata.members.is_empty() { State::Empty } else { State::Stable };
         group.set_state(ctx, state);
@@ -83,6 +123,11 @@ impl Coordinator {
         let max = self.ctx.config.max_members_per_group;
         for slot in self.by_id.values().copied().collect::<Vec<_>>() {
             let group: &mut Group = &mut self.groups[slot as usize];
+            if group.consumer.is_some() {
+                group.consumer_loaded(&mut self.ctx, at);
+                self.settle(slot);
+                continue;
+            }
             if group.members.is_empty() {
                 continue;
             }

@@ -11,6 +11,8 @@
 //! `poll_effect`, while further inputs of that group queue behind it and other groups go on. Nothing is
 //! answered as kept before its write was reported as done.
 
+mod consumer;
+mod consumer_group;
 mod ctx;
 mod describe;
 mod expiry;
@@ -36,11 +38,17 @@ use std::sync::Arc;
 use slab::Slab;
 
 use crate::limits::{GROUP_ID_BYTES_MAX, GroupConfig, LIST_SLICE_GROUPS, Limit, LimitsHit, Totals};
-use crate::request::{HeartbeatRequest, JoinGroupRequest, ListGroupsRequest, OffsetCommitRequest};
-use crate::response::ListGroupsResponse;
-use crate::{
-    ConnectionId, Effect, ErrorCode, Now, PersistId, Record, ReplyToken, Request, Response, StoreError, Text, TimerKey,
+use crate::request::{
+    ConsumerGroupHeartbeatRequest, HeartbeatRequest, JoinGroupRequest, ListGroupsRequest, OffsetCommitRequest,
 };
+use crate::response::ListGroupsResponse;
+use crate::topics::Topics;
+use crate::{
+    ConnectionId, Effect, ErrorCode, Now, PartitionSet, PersistId, Record, ReplyToken, Request, Response, StoreError,
+    Text, TimerKey,
+};
+use consumer::ResolvedRegex;
+pub use consumer::{MemberState, resolve_regexes};
 use ctx::{At, Ctx, GroupRef, Phase, Wait, Write};
 pub use expiry::DeletedTopic;
 pub use group::State;
@@ -56,6 +64,8 @@ enum Input {
     Timer(TimerKey),
     ConnectionClosed(ConnectionId),
     AssignmentsKept { epoch: u64, result: Result<(), StoreError> },
+    AssignmentComputed { asked: Vec<(u32, u64)>, targets: Vec<PartitionSet> },
+    RegexResolved(Vec<ResolvedRegex>),
     TopicsDeleted(Arc<[DeletedTopic]>),
     Expire,
     Shutdown,
@@ -142,6 +152,7 @@ impl Coordinator {
         let at = self.ctx.at(now);
         let (TimerKey::Session { group: slot, .. }
         | TimerKey::Pending { group: slot, .. }
+        | TimerKey::Revocation { group: slot, .. }
         | TimerKey::Join { group: slot, .. }
         | TimerKey::Sync { group: slot, .. }) = key;
         if self.groups.contains(slot as usize) {
@@ -158,6 +169,10 @@ impl Coordinator {
         };
         let this = match &write {
             Write::Unwatched => return,
+            Write::Answer { token, response } => {
+                let (token, response) = (*token, response.clone());
+                return self.ctx.reply(token, consumer_group::answer(*response, result));
+            }
             Write::Sync { group, .. } | Write::Replacement { group, .. } | Write::DeleteGroup { group, .. } => *group,
             Write::Commit(write) => write.group,
             Write::DeleteOffsets(write) => write.group,
@@ -168,7 +183,7 @@ impl Coordinator {
             return;
         };
         match write {
-            Write::Unwatched => {}
+            Write::Unwatched | Write::Answer { .. } => {}
             Write::Sync { epoch, .. } => {
                 return self.submit(at, this.slot, Input::AssignmentsKept { epoch, result });
             }
@@ -181,6 +196,35 @@ impl Coordinator {
             Write::DeleteGroup { token, .. } => group.group_deleted(&mut self.ctx, token, result),
         }
         self.settle(this.slot);
+    }
+
+    /// What topics there are from now on. Consumer groups take it up with their members' next heartbeats.
+    pub fn handle_topics(&mut self, topics: Arc<dyn Topics>) {
+        self.ctx.topics = topics;
+    }
+
+    /// What [`Effect::ComputeAssignment`] asked for was computed.
+    pub fn handle_assignment_computed(
+        &mut self,
+        now: Now,
+        group: u32,
+        uid: u64,
+        asked: Vec<(u32, u64)>,
+        targets: Vec<PartitionSet>,
+    ) {
+        self.submit_to(now, GroupRef { slot: group, uid }, Input::AssignmentComputed { asked, targets });
+    }
+
+    /// What [`Effect::ResolveRegex`] asked for was found.
+    pub fn handle_regex_resolved(&mut self, now: Now, group: u32, uid: u64, resolved: Vec<ResolvedRegex>) {
+        self.submit_to(now, GroupRef { slot: group, uid }, Input::RegexResolved(resolved));
+    }
+
+    fn submit_to(&mut self, now: Now, this: GroupRef, input: Input) {
+        let at = self.ctx.at(now);
+        if self.groups.get(this.slot as usize).is_some_and(|group| group.this == this) {
+            self.submit(at, this.slot, input);
+        }
     }
 
     /// A connection is closed: what it has parked is withdrawn (and answered, to nobody).
@@ -280,8 +324,15 @@ impl Coordinator {
             }
             Request::OffsetFetch(fetch) => Err(match self.find(&fetch.group_id, true) {
                 Ok(slot) => {
-                    let offsets = slot.map(|slot| &self.groups[slot as usize].offsets);
-                    offsets::fetch(offsets, fetch.group_id.clone(), fetch.topics.clone())
+                    let group = slot.map(|slot| &self.groups[slot as usize]);
+                    let consumer = group.and_then(|group| group.consumer.as_ref());
+                    match consumer.map_or(Ok(()), |consumer| consumer.check_fetch(fetch)) {
+                        Ok(()) => {
+                            let offsets = group.map(|group| &group.offsets);
+                            offsets::fetch(offsets, fetch.group_id.clone(), fetch.topics.clone())
+                        }
+                        Err(error) => responses::offset_fetch_error(fetch.group_id.clone(), error),
+                    }
                 }
                 // Older clients do not try again after 15 here.
                 Err(ErrorCode::COORDINATOR_NOT_AVAILABLE) => {
@@ -297,6 +348,13 @@ impl Coordinator {
             Request::DeleteGroup(delete) => match self.find(&delete.group_id, true) {
                 Ok(slot) => slot.ok_or(Response::DeleteGroup(ErrorCode::GROUP_ID_NOT_FOUND)),
                 Err(error) => Err(Response::DeleteGroup(error)),
+            },
+            Request::ConsumerGroupHeartbeat(heartbeat) => {
+                self.find_to_heartbeat(at, heartbeat).map_err(consumer::refused)
+            }
+            Request::ConsumerGroupDescribe(group_id) => match self.find(group_id, false) {
+                Ok(slot) => slot.ok_or_else(|| consumer::not_found(group_id.clone())),
+                Err(error) => Err(consumer::not_described(group_id.clone(), error, None)),
             },
             Request::OffsetDelete(delete) => match self.find(&delete.group_id, false) {
                 Ok(slot) => slot.ok_or_else(|| offsets::delete_refused(ErrorCode::GROUP_ID_NOT_FOUND)),
@@ -318,6 +376,29 @@ impl Coordinator {
             return self.create_group(at, &commit.group_id, false);
         }
         Err(if commit.api_version >= 9 { ErrorCode::GROUP_ID_NOT_FOUND } else { ErrorCode::ILLEGAL_GENERATION })
+    }
+
+    /// The group that a consumer-protocol heartbeat is for; one that does not exist is made for a member that
+    /// joins.
+    fn find_to_heartbeat(
+        &mut self,
+        at: At,
+        request: &ConsumerGroupHeartbeatRequest,
+    ) -> Result<u32, (ErrorCode, Option<String>)> {
+        if self.ctx.phase == Phase::Stopped {
+            return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
+        }
+        consumer::check(&mut self.ctx, request)?;
+        match self.find(&request.group_id, false).map_err(|code| (code, None))? {
+            Some(slot) => Ok(slot),
+            None if request.member_epoch == 0 => {
+                self.create_group(at, &request.group_id, false).map_err(|code| (code, None))
+            }
+            None => {
+                let message = format!("Consumer group {} not found.", request.group_id);
+                Err((ErrorCode::GROUP_ID_NOT_FOUND, Some(message)))
+            }
+        }
     }
 
     /// Makes an empty group. One that begins with a commit is kept by its offsets alone.
@@ -364,6 +445,9 @@ impl Coordinator {
         while let Some(member) = group.next_member(&mut at) {
             group.remove_member(&mut self.ctx, member);
         }
+        if let Some(mut consumer) = group.consumer.take() {
+            consumer.clear(&mut self.ctx);
+        }
         for member_id in group.pending.keys().cloned().collect::<Vec<_>>() {
             group.remove_pending(&mut self.ctx, &member_id);
         }
@@ -381,6 +465,8 @@ impl Coordinator {
                 Input::ConnectionClosed(connection) => self.close(at, connection),
                 Input::Timer(_)
                 | Input::AssignmentsKept { .. }
+                | Input::AssignmentComputed { .. }
+                | Input::RegexResolved(_)
                 | Input::TopicsDeleted(_)
                 | Input::Expire
                 | Input::Shutdown => {}
@@ -467,13 +553,17 @@ impl Group {
     /// Takes one thing in.
     fn step(&mut self, ctx: &mut Ctx, at: At, input: Input) {
         self.at = at;
+        if self.consumer.is_some() {
+            return self.consumer_step(ctx, at, input);
+        }
         match input {
             Input::Request { token, connection, request } => self.request(ctx, at, token, connection, request),
             Input::Timer(TimerKey::Session { member, uid, .. }) => self.session_timer(ctx, at, member, uid),
             Input::Timer(TimerKey::Pending { uid, .. }) => self.pending_timer(ctx, at, uid),
             Input::Timer(TimerKey::Join { uid, .. }) if uid == self.this.uid => self.join_timer(ctx, at),
             Input::Timer(TimerKey::Sync { uid, .. }) if uid == self.this.uid => self.sync_timer(ctx, at),
-            Input::Timer(TimerKey::Join { .. } | TimerKey::Sync { .. }) => {}
+            Input::Timer(TimerKey::Join { .. } | TimerKey::Sync { .. } | TimerKey::Revocation { .. }) => {}
+            Input::AssignmentComputed { .. } | Input::RegexResolved(_) => {}
             Input::ConnectionClosed(connection) => self.connection_closed(ctx, at, connection),
             Input::AssignmentsKept { epoch, result } => self.assignments_kept(ctx, epoch, result),
             Input::TopicsDeleted(topics) if self.offset_writes == 0 => self.topics_deleted(ctx, &topics),
@@ -515,6 +605,8 @@ impl Group {
                     self.inbox.push_front((at, Input::Request { token, connection, request }));
                 }
             }
+            Request::ConsumerGroupHeartbeat(request) => self.become_consumer(ctx, at, token, &request),
+            Request::ConsumerGroupDescribe(group_id) => ctx.reply(token, consumer::not_found(group_id)),
             Request::OffsetFetch(_) | Request::ListGroups(_) => {
                 debug_assert!(false, "answered without a step of the group");
             }

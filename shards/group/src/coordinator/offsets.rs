@@ -141,7 +141,11 @@ fn fetched(partition_index: i32, value: Option<&OffsetValue>) -> FetchedOffset {
 
 impl Group {
     pub(super) fn offset_commit(&mut self, ctx: &mut Ctx, at: At, token: ReplyToken, request: OffsetCommitRequest) {
-        match self.check_commit(&request) {
+        let checked = match &self.consumer {
+            Some(consumer) => consumer.check_commit(&request).map(|()| None),
+            None => self.check_commit(&request),
+        };
+        match checked {
             Ok(None) => {}
             Ok(Some(slot)) => self.restart_session(ctx, at, slot),
             Err(error) => return ctx.reply(token, commit_refused(&request, error)),
@@ -243,6 +247,7 @@ impl Group {
     pub(super) fn offset_delete(&mut self, ctx: &mut Ctx, token: ReplyToken, request: OffsetDeleteRequest) {
         let is_subscribed = |topic: &Text| match (&self.state, &self.subscriptions) {
             (State::Empty, _) => false,
+            _ if self.consumer.is_some() => self.consumer.as_ref().is_some_and(|group| group.is_subscribed(topic)),
             (_, Some((_, Subscriptions::Topics(topics)))) => topics.contains(topic),
             (_, Some((_, Subscriptions::Unknown)) | None) => true,
         };

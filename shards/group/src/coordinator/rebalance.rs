@@ -23,7 +23,7 @@ impl Group {
             State::PreparingRebalance if self.initial.is_none() => self.complete_if_all_joined(ctx),
             State::PreparingRebalance => {}
             State::Empty if self.members.is_empty() => {}
-            State::Empty | State::CompletingRebalance | State::Stable => self.prepare_rebalance(ctx, at),
+            _ => self.prepare_rebalance(ctx, at),
         }
     }
 

@@ -20,7 +20,7 @@ impl Group {
         match self.state {
             State::Empty => ErrorCode::UNKNOWN_MEMBER_ID,
             State::PreparingRebalance => ErrorCode::REBALANCE_IN_PROGRESS,
-            State::CompletingRebalance | State::Stable => ErrorCode::NONE,
+            _ => ErrorCode::NONE,
         }
     }
 
@@ -89,7 +89,7 @@ impl Group {
         match self.state {
             State::Empty => {}
             State::PreparingRebalance => self.complete_if_all_joined(ctx),
-            State::CompletingRebalance | State::Stable => self.prepare_rebalance(ctx, at),
+            _ => self.prepare_rebalance(ctx, at),
         }
     }
 

@@ -46,6 +46,13 @@ pub(super) enum Work {
     Leave(Leaving),
     Describe(Description),
     Subscribe(Subscribing),
+    DescribeConsumers(super::consumer::Description),
+    /// Targets of a consumer group's members.
+    Assigned(super::consumer::Assigned),
+    /// Timers of a consumer group's restored members.
+    ArmConsumers {
+        at: usize,
+    },
     /// Timers of restored members.
     ArmSessions {
         at: usize,
@@ -189,6 +196,11 @@ impl Work {
                 }
                 Some(Work::Shutdown { at })
             }
+            Work::DescribeConsumers(description) => {
+                group.advance_consumer_description(ctx, description).map(Work::DescribeConsumers)
+            }
+            Work::Assigned(assigned) => group.advance_assigned(ctx, assigned).map(Work::Assigned),
+            Work::ArmConsumers { at } => group.advance_arming(ctx, at).map(|at| Work::ArmConsumers { at }),
             Work::Forget(forgetting) => group.advance_forgetting(ctx, forgetting).map(Work::Forget),
             Work::Expire(expiry) => group.advance_expiry(ctx, expiry).map(Work::Expire),
         }

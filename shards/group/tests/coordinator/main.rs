@@ -3,6 +3,8 @@
 
 mod admin;
 mod bounds;
+mod consumer_groups;
+mod consumer_world;
 mod heartbeat_and_leave;
 mod joining;
 mod large_groups;

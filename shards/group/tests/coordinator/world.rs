@@ -8,7 +8,7 @@ use ringgate_group::request::*;
 use ringgate_group::response::*;
 use ringgate_group::{
     ConnectionId, Coordinator, Effect, ErrorCode, GroupConfig, Now, PersistId, Record, ReplyToken, Request, Response,
-    StoreError, Text, TimerKey, Totals,
+    StoreError, Text, TimerKey, Totals, resolve_regexes,
 };
 
 pub const GROUP: &str = "g";
@@ -108,6 +108,14 @@ impl World {
                 }
                 Effect::CancelTimer { key } => {
                     self.timers.remove(&key);
+                }
+                Effect::ComputeAssignment { group, uid, assignor, question, asked } => {
+                    let targets = assignor.assign(&question);
+                    self.coordinator.handle_assignment_computed(self.now, group, uid, asked, targets);
+                }
+                Effect::ResolveRegex { group, uid, patterns, topics } => {
+                    let resolved = resolve_regexes(&patterns, &*topics);
+                    self.coordinator.handle_regex_resolved(self.now, group, uid, resolved);
                 }
                 Effect::Worked => {}
             }

@@ -7,13 +7,16 @@
 //! as unchanged after a restart too. Decoding trusts nothing: it never allocates by a count that the
 //! bytes left could not hold.
 
+mod consumer;
+
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 
-use crate::Text;
+use crate::coordinator::MemberState;
 use crate::request::Protocol;
 use crate::text::detached;
+use crate::{PartitionSet, Text, TopicIdPartition};
 
 /// The version that is written. Every version up to it is read.
 pub const RECORD_VERSION: u8 = 1;
@@ -22,6 +25,9 @@ const KIND_GROUP: u8 = 1;
 const KIND_GROUP_TOMBSTONE: u8 = 2;
 const KIND_OFFSET: u8 = 3;
 const KIND_OFFSET_TOMBSTONE: u8 = 4;
+const KIND_CONSUMER_GROUP: u8 = 5;
+const KIND_CONSUMER_MEMBER: u8 = 6;
+const KIND_CONSUMER_MEMBER_TOMBSTONE: u8 = 7;
 
 const ABSENT: u16 = u16::MAX;
 
@@ -47,6 +53,74 @@ pub enum Record {
         /// Whose.
         key: OffsetKey,
     },
+    /// A consumer group (KIP-848). It has the key of a classic group: a group is one or the other.
+    ConsumerGroup(ConsumerGroupMetadata),
+    /// A member of a consumer group.
+    ConsumerMember {
+        /// The group.
+        group_id: Text,
+        /// The member.
+        member: ConsumerMember,
+    },
+    /// The member is gone.
+    ConsumerMemberTombstone {
+        /// The group.
+        group_id: Text,
+        /// The member.
+        member_id: Text,
+    },
+}
+
+/// A consumer group as it is kept, without its members.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ConsumerGroupMetadata {
+    /// The group.
+    pub group_id: Text,
+    /// The epoch of the group.
+    pub epoch: i32,
+    /// The epoch that the members' targets are for.
+    pub assignment_epoch: i32,
+    /// Of the topics that were subscribed to as of that epoch.
+    pub topics_hash: u64,
+    /// Since when it is in its state, ms since the epoch.
+    pub state_timestamp_ms: i64,
+}
+
+/// A member of a consumer group as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerMember {
+    /// Its id.
+    pub member_id: Text,
+    /// Set for static members.
+    pub instance_id: Option<Text>,
+    /// Where it says it is.
+    pub rack_id: Option<Text>,
+    /// As of its last heartbeat that was kept.
+    pub client_id: Text,
+    /// As of its last heartbeat that was kept.
+    pub client_host: Text,
+    /// Ms.
+    pub rebalance_timeout_ms: i32,
+    /// By name, sorted, each once.
+    pub subscribed_topic_names: Arc<[Text]>,
+    /// By pattern.
+    pub subscribed_topic_regex: Option<Text>,
+    /// The assignor that it wants.
+    pub server_assignor: Option<Text>,
+    /// Kafka's state of the member.
+    pub state: MemberState,
+    /// Where it stands.
+    pub epoch: i32,
+    /// Where it stood before; -1 for nowhere.
+    pub previous_epoch: i32,
+    /// What it may have.
+    pub assigned: PartitionSet,
+    /// What it has to give back.
+    pub revoking: PartitionSet,
+    /// What it shall have.
+    pub target: PartitionSet,
+    /// As of which of its epochs it has each of its partitions.
+    pub since: Vec<(TopicIdPartition, i32)>,
 }
 
 /// A group as it is kept.
@@ -144,6 +218,9 @@ impl Record {
             Record::GroupTombstone { .. } => KIND_GROUP_TOMBSTONE,
             Record::Offset { .. } => KIND_OFFSET,
             Record::OffsetTombstone { .. } => KIND_OFFSET_TOMBSTONE,
+            Record::ConsumerGroup(_) => KIND_CONSUMER_GROUP,
+            Record::ConsumerMember { .. } => KIND_CONSUMER_MEMBER,
+            Record::ConsumerMemberTombstone { .. } => KIND_CONSUMER_MEMBER_TOMBSTONE,
         }
     }
 
@@ -154,7 +231,10 @@ impl Record {
 
     /// Whether it ends its key.
     pub fn is_tombstone(&self) -> bool {
-        matches!(self, Record::GroupTombstone { .. } | Record::OffsetTombstone { .. })
+        matches!(
+            self,
+            Record::GroupTombstone { .. } | Record::OffsetTombstone { .. } | Record::ConsumerMemberTombstone { .. }
+        )
     }
 
     /// The group it belongs to: what decides the shard.
@@ -163,6 +243,8 @@ impl Record {
             Record::Group(group) => &group.group_id,
             Record::GroupTombstone { group_id } => group_id,
             Record::Offset { key, .. } | Record::OffsetTombstone { key } => &key.group_id,
+            Record::ConsumerGroup(group) => &group.group_id,
+            Record::ConsumerMember { group_id, .. } | Record::ConsumerMemberTombstone { group_id, .. } => group_id,
         }
     }
 
@@ -170,13 +252,21 @@ impl Record {
     pub fn key(&self) -> Bytes {
         let mut key = Vec::new();
         match self {
-            Record::Group(GroupMetadata { group_id, .. }) | Record::GroupTombstone { group_id } => {
+            Record::Group(GroupMetadata { group_id, .. })
+            | Record::ConsumerGroup(ConsumerGroupMetadata { group_id, .. })
+            | Record::GroupTombstone { group_id } => {
                 key.push(KIND_GROUP);
                 put_text(&mut key, group_id);
             }
             Record::Offset { key: offset, .. } | Record::OffsetTombstone { key: offset } => {
                 key.push(KIND_OFFSET);
                 put_offset_key(&mut key, offset);
+            }
+            Record::ConsumerMember { group_id, member: ConsumerMember { member_id, .. } }
+            | Record::ConsumerMemberTombstone { group_id, member_id } => {
+                key.push(KIND_CONSUMER_MEMBER);
+                put_text(&mut key, group_id);
+                put_text(&mut key, member_id);
             }
         }
         Bytes::from(key)
@@ -189,6 +279,9 @@ impl Record {
             Record::GroupTombstone { group_id } => 2 + group_id.len(),
             Record::Offset { key, value } => 64 + key.group_id.len() + key.topic.len() + value.metadata.len(),
             Record::OffsetTombstone { key } => 16 + key.group_id.len() + key.topic.len(),
+            Record::ConsumerGroup(group) => 64 + group.group_id.len(),
+            Record::ConsumerMember { group_id, member } => 2 + group_id.len() + consumer::size_hint(member),
+            Record::ConsumerMemberTombstone { group_id, member_id } => 4 + group_id.len() + member_id.len(),
         }
     }
 
@@ -207,6 +300,15 @@ impl Record {
                 out.put_i64_le(value.expire_timestamp_ms);
             }
             Record::OffsetTombstone { key } => put_offset_key(out, key),
+            Record::ConsumerGroup(group) => consumer::encode_group(out, group),
+            Record::ConsumerMember { group_id, member } => {
+                put_text(out, group_id);
+                consumer::encode_member(out, member);
+            }
+            Record::ConsumerMemberTombstone { group_id, member_id } => {
+                put_text(out, group_id);
+                put_text(out, member_id);
+            }
         }
     }
 
@@ -221,6 +323,9 @@ impl Record {
             KIND_GROUP_TOMBSTONE => input.text().map(|group_id| Record::GroupTombstone { group_id }),
             KIND_OFFSET => decode_offset(&mut input),
             KIND_OFFSET_TOMBSTONE => input.offset_key().map(|key| Record::OffsetTombstone { key }),
+            KIND_CONSUMER_GROUP => consumer::decode_group(&mut input).map(Record::ConsumerGroup),
+            KIND_CONSUMER_MEMBER => consumer::decode_member(&mut input),
+            KIND_CONSUMER_MEMBER_TOMBSTONE => consumer::decode_member_tombstone(&mut input),
             _ => return Err(RecordError::Unknown { kind, version }),
         };
         record.filter(|_| input.0.is_empty()).ok_or(RecordError::Damaged { kind })

@@ -1,0 +1,320 @@
+//! ConsumerGroupHeartbeat: what a member says, and what it is told (6.2 to 6.5).
+
+use super::member::{AWAY_EPOCH, Member};
+use super::reconcile::{MemberState, Target, reconcile};
+use super::{ConsumerGroup, sorted};
+use crate::assignor::{ASSIGNORS, Assignor};
+use crate::coordinator::ctx::{At, Ctx};
+use crate::limits::{Limit, MEMBER_ID_BYTES_MAX};
+use crate::request::ConsumerGroupHeartbeatRequest;
+use crate::response::ConsumerGroupHeartbeatResponse;
+use crate::{ErrorCode, PartitionSet, Response, Text, TimerKey};
+
+/// The epoch by which a member leaves for good.
+pub(super) const LEAVE_EPOCH: i32 = -1;
+
+/// Why a heartbeat is refused, for the client's log where there is more to say than the code does.
+pub(in crate::coordinator) type Refused = (ErrorCode, Option<String>);
+
+/// A heartbeat that fails.
+pub(in crate::coordinator) fn refused((error_code, message): Refused) -> Response {
+    Response::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatResponse {
+        error_code,
+        error_message: message.map(Text::from),
+        member_id: None,
+        member_epoch: 0,
+        heartbeat_interval_ms: 0,
+        assignment: None,
+    })
+}
+
+/// What can be said without the group (6.2).
+pub(in crate::coordinator) fn check(ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
+    let invalid = |message: &str| Err((ErrorCode::INVALID_REQUEST, Some(message.to_owned())));
+    if request.group_id.is_empty() {
+        return invalid("GroupId can't be empty.");
+    }
+    if request.member_id.is_empty() && (request.api_version >= 1 || request.member_epoch != 0) {
+        return invalid("MemberId can't be empty.");
+    }
+    if request.instance_id.as_ref().is_some_and(Text::is_empty) {
+        return invalid("InstanceId can't be empty.");
+    }
+    if request.rack_id.as_ref().is_some_and(Text::is_empty) {
+        return invalid("RackId can't be empty.");
+    }
+    if request.member_epoch == 0 {
+        if request.rebalance_timeout_ms == -1 {
+            return invalid("RebalanceTimeoutMs must be provided in first request.");
+        }
+        if request.topic_partitions.as_ref().is_none_or(|owned| !owned.is_empty()) {
+            return invalid("TopicPartitions must be empty when (re-)joining.");
+        }
+        if request.subscribed_topic_names.is_none() && request.subscribed_topic_regex.is_none() {
+            return invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.");
+        }
+    }
+    if request.member_epoch == AWAY_EPOCH && request.instance_id.is_none() {
+        return invalid("InstanceId can't be null.");
+    }
+    if request.member_epoch < AWAY_EPOCH {
+        return Err((
+            ErrorCode::INVALID_REQUEST,
+            Some(format!("MemberEpoch is invalid: {}, allowed are numbers from -2.", request.member_epoch)),
+        ));
+    }
+    if let Some(name) = &request.server_assignor
+        && Assignor::named(name.as_str()).is_none()
+    {
+        let known = ASSIGNORS.map(Assignor::name).join(", ");
+        let message = format!("ServerAssignor {name} is not supported. Supported assignors: {known}.");
+        return Err((ErrorCode::UNSUPPORTED_ASSIGNOR, Some(message)));
+    }
+    check_bounds(ctx, request)
+}
+
+/// The gateway's own bounds on what a member may say of itself.
+fn check_bounds(ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
+    let ids = [Some(&request.member_id), request.instance_id.as_ref(), request.rack_id.as_ref()];
+    let longest = ids.into_iter().flatten().map(Text::len).max().unwrap_or_default();
+    let names = request.subscribed_topic_names.iter().flatten().map(Text::len).sum::<usize>();
+    if longest > MEMBER_ID_BYTES_MAX || names > ctx.config.max_member_blob_bytes {
+        ctx.limits_hit.count(Limit::MemberBlob);
+        let max = ctx.config.max_member_blob_bytes;
+        let message = format!(
+            "an id has {longest} bytes and the subscribed topics {names}, allowed are {MEMBER_ID_BYTES_MAX} and {max}"
+        );
+        return Err((ErrorCode::INVALID_REQUEST, Some(message)));
+    }
+    Ok(())
+}
+
+impl ConsumerGroup {
+    /// A heartbeat of a member that comes or stays; what leaves goes to [`ConsumerGroup::leave`].
+    pub fn heartbeat(
+        &mut self,
+        ctx: &mut Ctx,
+        at: At,
+        request: &ConsumerGroupHeartbeatRequest,
+    ) -> Result<ConsumerGroupHeartbeatResponse, Refused> {
+        if let Some(regex) = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty()) {
+            let checked = self.check_pattern(regex);
+            checked.map_err(|message| (ErrorCode::INVALID_REGULAR_EXPRESSION, Some(message)))?;
+        }
+        let (slot, mut wishes_changed) = self.find_or_add(ctx, request)?;
+        wishes_changed |= self.update(ctx, slot, request);
+        self.resolve_if_due(ctx, at);
+        self.notice_changes(ctx, wishes_changed);
+        self.assign_if_due(ctx, at);
+        let advanced = self.advance(ctx, at, slot, request.topic_partitions.as_ref());
+        self.restart_session(ctx, at, slot);
+
+        let is_full = request.rebalance_timeout_ms != -1
+            && (request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some())
+            && request.topic_partitions.is_some();
+        let member = self.member(slot);
+        let tells = request.member_epoch == 0 || is_full || advanced;
+        Ok(ConsumerGroupHeartbeatResponse {
+            error_code: ErrorCode::NONE,
+            error_message: None,
+            member_id: Some(member.member_id.clone()),
+            member_epoch: member.holding.epoch,
+            heartbeat_interval_ms: i32::try_from(ctx.config.consumer_heartbeat_interval.as_millis())
+                .unwrap_or(i32::MAX),
+            assignment: tells.then(|| member.holding.assigned.clone()),
+        })
+    }
+
+    /// The member that speaks; a new one where that is in order (6.4). Whether the group's wishes have changed by it.
+    fn find_or_add(&mut self, ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(u32, bool), Refused> {
+        let code = |code| (code, None);
+        match &request.instance_id {
+            None => match self.ids.get(&request.member_id).copied() {
+                Some(slot) => self.check_epoch(slot, request).map(|()| (slot, false)),
+                None if request.member_epoch == 0 => self.add(ctx, request).map(|slot| (slot, true)),
+                None => Err(code(ErrorCode::UNKNOWN_MEMBER_ID)),
+            },
+            Some(instance_id) => match self.instances.get(instance_id).copied() {
+                None if request.member_epoch == 0 => self.add(ctx, request).map(|slot| (slot, true)),
+                None => Err(code(ErrorCode::UNKNOWN_MEMBER_ID)),
+                Some(slot) if request.member_epoch == 0 => {
+                    if !self.member(slot).is_away() {
+                        let owner = &self.member(slot).member_id;
+                        let message = format!(
+                            "Static member {} with instance id {instance_id} cannot join the group because the \
+                             instance id is owned by member {owner}.",
+                            request.member_id
+                        );
+                        return Err((ErrorCode::UNRELEASED_INSTANCE_ID, Some(message)));
+                    }
+                    Ok((self.replace(ctx, slot, request), false))
+                }
+                Some(slot) if self.member(slot).member_id != request.member_id => {
+                    Err(code(ErrorCode::FENCED_INSTANCE_ID))
+                }
+                Some(slot) => self.check_epoch(slot, request).map(|()| (slot, false)),
+            },
+        }
+    }
+
+    /// Whether the member is where it says it is. One whose answer was lost is one epoch behind and has nothing
+    /// that it should not; one that was told to start over comes with 0 (4.2).
+    fn check_epoch(&self, slot: u32, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
+        let member = self.member(slot);
+        let (said, epoch) = (request.member_epoch, member.holding.epoch);
+        if said == epoch || said == 0 {
+            return Ok(());
+        }
+        let owned = request.topic_partitions.as_ref();
+        let lost_answer = said < epoch
+            && said == member.previous_epoch
+            && owned.is_some_and(|owned| owned.is_subset(&member.holding.assigned));
+        if lost_answer {
+            return Ok(());
+        }
+        let message = format!(
+            "The consumer group member has a {} member epoch ({said}) than the one known by the group coordinator \
+             ({epoch}). The member must abandon all its partitions and rejoin.",
+            if said > epoch { "greater" } else { "smaller" }
+        );
+        Err((ErrorCode::FENCED_MEMBER_EPOCH, Some(message)))
+    }
+
+    fn add(&mut self, ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<u32, Refused> {
+        let max = ctx.config.max_members_per_group;
+        if self.members.len() >= max {
+            ctx.limits_hit.count(Limit::MembersPerGroup);
+            let message = format!("The consumer group has reached its maximum capacity of {max} members.");
+            return Err((ErrorCode::GROUP_MAX_SIZE_REACHED, Some(message)));
+        }
+        if !ctx.totals.try_add_member(ctx.config.max_total_members) {
+            ctx.limits_hit.count(Limit::TotalMembers);
+            return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
+        }
+        let member_id = match request.member_id.is_empty() {
+            true => Text::from(ctx.uuid()),
+            false => request.member_id.detached(),
+        };
+        let member = Member::new(ctx.uid(), member_id, request.instance_id.as_ref().map(Text::detached));
+        let names = request.subscribed_topic_names.iter().flatten().map(|name| size_of::<Text>() + name.len());
+        let bytes = member.bytes() + names.sum::<usize>();
+        if !ctx.reserve(bytes) {
+            ctx.totals.remove_member();
+            return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
+        }
+        ctx.totals.remove_bytes(bytes);
+        Ok(self.insert(ctx, member))
+    }
+
+    /// A static member that was away comes back under a new id, with all it had; the group need not know (6.4).
+    fn replace(&mut self, ctx: &mut Ctx, slot: u32, request: &ConsumerGroupHeartbeatRequest) -> u32 {
+        let old = *self.remove(ctx, slot);
+        ctx.totals.add_member();
+        let mut member = Member { uid: ctx.uid(), member_id: request.member_id.detached(), ..old };
+        member.holding.epoch = 0;
+        member.holding.state = MemberState::Stable;
+        member.previous_epoch = -1;
+        (member.armed_ms, member.revoke_by_ms) = (None, None);
+        // The same id again: its tombstone would come behind nothing.
+        self.changes.removed.retain(|removed| *removed != member.member_id);
+        self.insert(ctx, member)
+    }
+
+    /// Takes over what the member says. Returns whether the group's wishes have changed by it.
+    fn update(&mut self, ctx: &mut Ctx, slot: u32, request: &ConsumerGroupHeartbeatRequest) -> bool {
+        let max_ms = i32::try_from(ctx.config.max_rebalance_timeout.as_millis()).unwrap_or(i32::MAX);
+        let member = self.member(slot);
+        let names = request.subscribed_topic_names.as_ref().map(|names| sorted(names));
+        let names = names.filter(|names| *names != member.names);
+        let regex = request.subscribed_topic_regex.as_ref().filter(|regex| member.regex.as_ref() != Some(*regex));
+        let regex = regex.map(|regex| (!regex.is_empty()).then(|| regex.detached())).filter(|r| *r != member.regex);
+        let before = (member.names.clone(), member.regex.clone());
+        let bytes = member.bytes();
+        let member = &mut self.members[slot as usize];
+        if member.update(request, max_ms) {
+            ctx.totals.remove_bytes(bytes);
+            ctx.totals.add_bytes(member.bytes());
+            self.changes.members.insert(slot);
+        }
+        if names.is_none() && regex.is_none() {
+            return false;
+        }
+        // Only a pattern whose topics are known changes what is wished for already now.
+        let wishes_changed = names.is_some()
+            || regex.as_ref().is_some_and(|regex| regex.as_ref().is_none_or(|regex| self.is_resolved(regex)));
+        let names = names.unwrap_or_else(|| before.0.clone());
+        let regex = regex.unwrap_or_else(|| before.1.clone());
+        self.subscribe(&names, regex.as_ref());
+        self.unsubscribe(&before.0, before.1.as_ref());
+        self.change(ctx, slot, |member| (member.names, member.regex) = (names, regex));
+        wishes_changed
+    }
+
+    /// Brings a member a step nearer to its target. Returns whether its partitions changed by it.
+    fn advance(&mut self, ctx: &mut Ctx, at: At, slot: u32, owned: Option<&PartitionSet>) -> bool {
+        let member = self.member(slot);
+        let target = Target { epoch: self.assignment_epoch, partitions: &member.target };
+        let is_free = |partition| self.owners.get(&partition).is_none_or(|owner| *owner == slot);
+        let Some(next) = reconcile(&member.holding, target, owned, is_free) else { return false };
+        let changed = next.assigned != member.holding.assigned;
+        let revokes = next.state == MemberState::UnrevokedPartitions;
+        self.change(ctx, slot, |member| member.advance(next));
+        if revokes {
+            self.arm_revocation(ctx, at, slot);
+        } else {
+            self.cancel_revocation(ctx, slot);
+        }
+        changed
+    }
+
+    /// The member was heard of.
+    pub(super) fn restart_session(&mut self, ctx: &mut Ctx, at: At, slot: u32) {
+        let member = &mut self.members[slot as usize];
+        member.seen_ms = member.seen_ms.max(at.ms);
+        self.arm_session(ctx, slot);
+    }
+
+    /// Makes sure that the member's timer is not armed for later than its deadline.
+    pub(super) fn arm_session(&mut self, ctx: &mut Ctx, slot: u32) {
+        let deadline_ms = self.session_deadline_ms(ctx, slot);
+        let group = self.this.slot;
+        let member = &mut self.members[slot as usize];
+        if member.armed_ms.is_some_and(|armed_ms| armed_ms <= deadline_ms) {
+            return;
+        }
+        member.armed_ms = Some(deadline_ms);
+        ctx.arm(TimerKey::Session { group, member: slot, uid: member.uid }, deadline_ms);
+    }
+
+    pub(super) fn session_deadline_ms(&self, ctx: &Ctx, slot: u32) -> u64 {
+        let timeout_ms = u64::try_from(ctx.config.consumer_session_timeout.as_millis()).unwrap_or(u64::MAX);
+        self.member(slot).seen_ms.saturating_add(timeout_ms)
+    }
+
+    pub(super) fn arm_revocation(&mut self, ctx: &mut Ctx, at: At, slot: u32) {
+        let group = self.this.slot;
+        let member = &mut self.members[slot as usize];
+        let timeout_ms = u64::try_from(member.rebalance_timeout_ms).unwrap_or_default();
+        let deadline_ms = at.ms.saturating_add(timeout_ms);
+        member.revoke_by_ms = Some(deadline_ms);
+        ctx.arm(TimerKey::Revocation { group, member: slot, uid: member.uid }, deadline_ms);
+    }
+
+    fn cancel_revocation(&mut self, ctx: &mut Ctx, slot: u32) {
+        let group = self.this.slot;
+        let member = &mut self.members[slot as usize];
+        if member.revoke_by_ms.take().is_some() {
+            ctx.cancel(TimerKey::Revocation { group, member: slot, uid: member.uid });
+        }
+    }
+
+    pub(super) fn cancel_timers(&self, ctx: &mut Ctx, slot: u32, member: &Member) {
+        let (group, uid) = (self.this.slot, member.uid);
+        if member.armed_ms.is_some() {
+            ctx.cancel(TimerKey::Session { group, member: slot, uid });
+        }
+        if member.revoke_by_ms.is_some() {
+            ctx.cancel(TimerKey::Revocation { group, member: slot, uid });
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What the store has kept of consumer groups, taken in at start.
+
+use super::ConsumerGroup;
+use super::member::Member;
+use super::reconcile::MemberState;
+use crate::Text;
+use crate::coordinator::ctx::{At, Ctx};
+use crate::limits::WORK_SLICE_MEMBERS;
+use crate::record::{ConsumerGroupMetadata, ConsumerMember};
+
+impl ConsumerGroup {
+    /// The last record of the group counts, wherever it comes among its members'.
+    pub fn load(&mut self, kept: &ConsumerGroupMetadata) {
+        self.epoch = kept.epoch;
+        self.assignment_epoch = kept.assignment_epoch.min(kept.epoch);
+        self.topics_hash = kept.topics_hash;
+    }
+
+    /// The last record of a member counts.
+    pub fn load_member(&mut self, ctx: &mut Ctx, kept: ConsumerMember) {
+        self.unload_member(ctx, &kept.member_id);
+        // A restarted static member's old record, where the process died before its tombstone.
+        if let Some(instance_id) = &kept.instance_id
+            && let Some(slot) = self.instances.get(instance_id).copied()
+        {
+            self.remove(ctx, slot);
+        }
+        ctx.totals.add_member();
+        let member = Member::restored(ctx.uid(), kept);
+        self.insert(ctx, member);
+    }
+
+    /// The member is gone.
+    pub fn unload_member(&mut self, ctx: &mut Ctx, member_id: &Text) {
+        if let Some(slot) = self.ids.get(member_id).copied() {
+            self.remove(ctx, slot);
+        }
+    }
+
+    /// All is loaded; nothing of it need be kept again.
+    pub fn loaded(&mut self) {
+        self.changes = super::Changes::default();
+    }
+
+    /// Sessions of all members start anew, and what they have to give back has its time again. From a place in the
+    /// list on; returns the next, if any.
+    pub fn arm_restored(&mut self, ctx: &mut Ctx, at: At, from: usize) -> Option<usize> {
+        let end = (from + WORK_SLICE_MEMBERS).min(self.members.capacity());
+        for slot in from..end {
+            if self.members.contains(slot) {
+                let slot = slot as u32;
+                self.restart_session(ctx, at, slot);
+                if self.member(slot).holding.state == MemberState::UnrevokedPartitions {
+                    self.arm_revocation(ctx, at, slot);
+                }
+            }
+        }
+        (end < self.members.capacity()).then_some(end)
+    }
+}

@@ -1,0 +1,195 @@
+//! One member of a consumer group.
+
+use std::sync::Arc;
+
+use super::reconcile::{Holding, MemberState};
+use crate::assignor::Assignor;
+use crate::coordinator::member::cut;
+use crate::limits::MEMBER_BYTES;
+use crate::record::ConsumerMember;
+use crate::request::ConsumerGroupHeartbeatRequest;
+use crate::{PartitionSet, Text, TopicIdPartition};
+
+/// The epoch of a static member that is away for a while (KIP-848).
+pub(super) const AWAY_EPOCH: i32 = -2;
+
+#[derive(Debug)]
+pub(in crate::coordinator) struct Member {
+    /// Never that of another member.
+    pub uid: u64,
+    pub member_id: Text,
+    pub instance_id: Option<Text>,
+    pub rack_id: Option<Text>,
+    pub client_id: Text,
+    pub client_host: Text,
+    pub rebalance_timeout_ms: i32,
+    /// Sorted, each once.
+    pub names: Arc<[Text]>,
+    pub regex: Option<Text>,
+    pub server_assignor: Option<Assignor>,
+    pub holding: Holding,
+    pub previous_epoch: i32,
+    pub target: PartitionSet,
+    /// As of which member epoch it has each of its partitions, those it gives back included (KIP-1251). Sorted.
+    pub since: Vec<(TopicIdPartition, i32)>,
+    /// When it was last heard of.
+    pub seen_ms: u64,
+    /// Until when its session timer is armed, if it is.
+    pub armed_ms: Option<u64>,
+    /// Until when it has to give back what it was told to.
+    pub revoke_by_ms: Option<u64>,
+}
+
+impl Member {
+    /// A member that has just come, and has said nothing yet.
+    pub fn new(uid: u64, member_id: Text, instance_id: Option<Text>) -> Member {
+        Member {
+            uid,
+            member_id,
+            instance_id,
+            rack_id: None,
+            client_id: Text::EMPTY,
+            client_host: Text::EMPTY,
+            rebalance_timeout_ms: -1,
+            names: Arc::default(),
+            regex: None,
+            server_assignor: None,
+            holding: Holding {
+                state: MemberState::Stable,
+                epoch: 0,
+                assigned: PartitionSet::EMPTY,
+                revoking: PartitionSet::EMPTY,
+            },
+            previous_epoch: -1,
+            target: PartitionSet::EMPTY,
+            since: Vec::new(),
+            seen_ms: 0,
+            armed_ms: None,
+            revoke_by_ms: None,
+        }
+    }
+
+    /// A member as a record has it.
+    pub fn restored(uid: u64, kept: ConsumerMember) -> Member {
+        Member {
+            uid,
+            member_id: kept.member_id,
+            instance_id: kept.instance_id,
+            rack_id: kept.rack_id,
+            client_id: kept.client_id,
+            client_host: kept.client_host,
+            rebalance_timeout_ms: kept.rebalance_timeout_ms,
+            names: kept.subscribed_topic_names,
+            regex: kept.subscribed_topic_regex,
+            server_assignor: kept.server_assignor.as_ref().and_then(|name| Assignor::named(name.as_str())),
+            holding: Holding { state: kept.state, epoch: kept.epoch, assigned: kept.assigned, revoking: kept.revoking },
+            previous_epoch: kept.previous_epoch,
+            target: kept.target,
+            since: kept.since,
+            seen_ms: 0,
+            armed_ms: None,
+            revoke_by_ms: None,
+        }
+    }
+
+    /// What is kept of it.
+    pub fn record(&self) -> ConsumerMember {
+        ConsumerMember {
+            member_id: self.member_id.clone(),
+            instance_id: self.instance_id.clone(),
+            rack_id: self.rack_id.clone(),
+            client_id: self.client_id.clone(),
+            client_host: self.client_host.clone(),
+            rebalance_timeout_ms: self.rebalance_timeout_ms,
+            subscribed_topic_names: self.names.clone(),
+            subscribed_topic_regex: self.regex.clone(),
+            server_assignor: self.server_assignor.map(|assignor| Text::from_static(assignor.name())),
+            state: self.holding.state,
+            epoch: self.holding.epoch,
+            previous_epoch: self.previous_epoch,
+            assigned: self.holding.assigned.clone(),
+            revoking: self.holding.revoking.clone(),
+            target: self.target.clone(),
+            since: self.since.clone(),
+        }
+    }
+
+    /// Takes over what a heartbeat says of everything but the subscription; null and -1 say nothing. Returns
+    /// whether anything is new.
+    pub fn update(&mut self, request: &ConsumerGroupHeartbeatRequest, max_rebalance_timeout_ms: i32) -> bool {
+        let mut changed = false;
+        if let Some(rack_id) = &request.rack_id {
+            changed |= replace(&mut self.rack_id, Some(rack_id.detached()));
+        }
+        if request.rebalance_timeout_ms != -1 {
+            changed |= replace(
+                &mut self.rebalance_timeout_ms,
+                request.rebalance_timeout_ms.clamp(0, max_rebalance_timeout_ms),
+            );
+        }
+        if let Some(assignor) = &request.server_assignor {
+            changed |= replace(&mut self.server_assignor, Assignor::named(assignor.as_str()));
+        }
+        // Every request brings them; most of the time they are the same.
+        if self.client_id.as_str() != cut_str(&request.client_id) {
+            changed |= replace(&mut self.client_id, cut(&request.client_id));
+        }
+        if self.client_host.as_str() != cut_str(&request.client_host) {
+            changed |= replace(&mut self.client_host, cut(&request.client_host));
+        }
+        changed
+    }
+
+    /// Puts the next step in the place of where it stands.
+    pub fn advance(&mut self, next: Holding) {
+        let epoch_of = |partition: TopicIdPartition| {
+            let known = self.since.binary_search_by_key(&partition, |(partition, _)| *partition);
+            known.map_or(next.epoch, |at| self.since[at].1)
+        };
+        let held = next.assigned.union(&next.revoking);
+        let since = held.iter().map(|partition| (partition, epoch_of(partition))).collect();
+        if next.epoch != self.holding.epoch {
+            self.previous_epoch = self.holding.epoch;
+        }
+        self.since = since;
+        self.holding = next;
+    }
+
+    /// Whether it may commit offsets of this partition with an epoch that it had earlier (KIP-1251).
+    pub fn had_since(&self, partition: TopicIdPartition, epoch: i32) -> bool {
+        let known = self.since.binary_search_by_key(&partition, |(partition, _)| *partition);
+        known.is_ok_and(|at| epoch >= self.since[at].1)
+    }
+
+    pub fn is_away(&self) -> bool {
+        self.holding.epoch == AWAY_EPOCH
+    }
+
+    /// Bytes that it takes from the gateway's budget.
+    pub fn bytes(&self) -> usize {
+        let optional = |text: &Option<Text>| text.as_ref().map_or(0, Text::len);
+        let texts = self.member_id.len()
+            + self.client_id.len()
+            + self.client_host.len()
+            + optional(&self.instance_id)
+            + optional(&self.rack_id)
+            + optional(&self.regex)
+            + self.names.iter().map(|name| size_of::<Text>() + name.len()).sum::<usize>();
+        let partitions = self.holding.assigned.len() + self.holding.revoking.len() + self.target.len();
+        MEMBER_BYTES
+            + texts
+            + partitions * size_of::<TopicIdPartition>()
+            + self.since.len() * size_of::<(TopicIdPartition, i32)>()
+    }
+}
+
+fn replace<T: PartialEq>(place: &mut T, value: T) -> bool {
+    let changed = *place != value;
+    *place = value;
+    changed
+}
+
+fn cut_str(name: &Text) -> &str {
+    let name = name.as_str();
+    &name[..name.floor_char_boundary(crate::limits::CLIENT_NAME_BYTES_MAX.min(name.len()))]
+}

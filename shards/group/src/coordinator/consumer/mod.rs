@@ -1,0 +1,277 @@
+//! Consumer groups of the protocol of KIP-848: members heartbeat, the coordinator assigns.
+//!
+//! A [`ConsumerGroup`] has what such a group has beside its offsets, which are kept as those of a classic
+//! group. Each heartbeat (`heartbeat`) takes in what the member says, raises the group's epoch when the
+//! members' wishes or the topics have changed (`subscriptions`), gives everybody a target when that is due
+//! (`target`), and brings the one member a step nearer to its target (`reconcile`). Other members learn of it by
+//! their own heartbeats, so none of this takes longer in a large group, but for the assignment itself, which a
+//! large group has computed elsewhere.
+//!
+//! What must stay true: a partition is with one member at most. Epochs only grow. An answer that tells of a
+//! change goes out when that is kept.
+
+mod describe;
+mod heartbeat;
+mod leave;
+mod load;
+mod member;
+mod offsets;
+mod reconcile;
+mod subscriptions;
+mod target;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use slab::Slab;
+
+use super::ctx::{Ctx, GroupRef};
+use super::group::State;
+use super::text_map::TextMap;
+use crate::record::ConsumerGroupMetadata;
+use crate::{Record, Text, TopicIdPartition};
+pub(super) use describe::{Description, not_found, refused as not_described};
+pub(super) use heartbeat::{check, refused};
+use member::Member;
+pub use reconcile::MemberState;
+use subscriptions::Pattern;
+pub(super) use subscriptions::ResolvedRegex;
+pub use subscriptions::resolve as resolve_regexes;
+pub(super) use target::Assigned;
+
+#[derive(Debug)]
+pub(super) struct ConsumerGroup {
+    this: GroupRef,
+    id: Text,
+    epoch: i32,
+    /// The epoch that the members' targets are for.
+    assignment_epoch: i32,
+    /// When targets were last made.
+    assigned_at_ms: Option<u64>,
+    /// Targets are being made elsewhere, for this epoch.
+    assigning: Option<i32>,
+    /// Boxed, so that a large group grows without moving its members in one go.
+    members: Slab<Box<Member>>,
+    ids: TextMap<u32>,
+    instances: TextMap<u32>,
+    /// Who has a partition, or has yet to give it back.
+    owners: HashMap<TopicIdPartition, u32>,
+    /// How many members stand at an epoch with nothing left to do.
+    stable_at: HashMap<i32, usize>,
+    /// How many members name a topic.
+    names: HashMap<Text, usize>,
+    patterns: BTreeMap<Text, Pattern>,
+    /// Patterns are being resolved.
+    resolving: bool,
+    /// They were since the start.
+    patterns_known: bool,
+    resolved_at_ms: Option<u64>,
+    /// The catalogue that the subscribed topics were last compared with.
+    topics_seen: Option<u64>,
+    /// The catalogue that patterns were last resolved against.
+    topics_resolved: Option<u64>,
+    /// Of the subscribed topics, their ids and their sizes, as of the group's epoch.
+    topics_hash: u64,
+    changes: Changes,
+}
+
+/// What has to be kept of the step at hand.
+#[derive(Debug, Default)]
+struct Changes {
+    group: bool,
+    members: BTreeSet<u32>,
+    removed: Vec<Text>,
+}
+
+impl ConsumerGroup {
+    pub fn new(this: GroupRef, id: Text) -> ConsumerGroup {
+        ConsumerGroup {
+            this,
+            id,
+            epoch: 0,
+            assignment_epoch: 0,
+            assigned_at_ms: None,
+            assigning: None,
+            members: Slab::new(),
+            ids: TextMap::new(),
+            instances: TextMap::new(),
+            owners: HashMap::new(),
+            stable_at: HashMap::new(),
+            names: HashMap::new(),
+            patterns: BTreeMap::new(),
+            resolving: false,
+            patterns_known: false,
+            resolved_at_ms: None,
+            topics_seen: None,
+            topics_resolved: None,
+            topics_hash: 0,
+            changes: Changes::default(),
+        }
+    }
+
+    pub fn has_members(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// Kafka's state of the group (6.6).
+    pub fn state(&self) -> State {
+        if self.members.is_empty() {
+            State::Empty
+        } else if self.epoch > self.assignment_epoch {
+            State::Assigning
+        } else if self.stable_at.get(&self.assignment_epoch) == Some(&self.members.len()) {
+            State::Stable
+        } else {
+            State::Reconciling
+        }
+    }
+
+    fn member(&self, slot: u32) -> &Member {
+        &self.members[slot as usize]
+    }
+
+    /// The member in a slot, if it is still that one.
+    fn member_of(&self, slot: u32, uid: u64) -> Option<&Member> {
+        self.members.get(slot as usize).map(|member| &**member).filter(|member| member.uid == uid)
+    }
+
+    /// Changes a member, and with it everything that is counted of members.
+    fn change<R>(&mut self, ctx: &mut Ctx, slot: u32, change: impl FnOnce(&mut Member) -> R) -> R {
+        self.discount(slot);
+        let member = &mut self.members[slot as usize];
+        ctx.totals.remove_bytes(member.bytes());
+        let result = change(member);
+        ctx.totals.add_bytes(member.bytes());
+        self.count(slot);
+        self.changes.members.insert(slot);
+        result
+    }
+
+    fn count(&mut self, slot: u32) {
+        let holding = &self.members[slot as usize].holding;
+        if holding.state == MemberState::Stable {
+            *self.stable_at.entry(holding.epoch).or_default() += 1;
+        }
+        for partition in holding.assigned.iter().chain(holding.revoking.iter()) {
+            self.owners.insert(partition, slot);
+        }
+    }
+
+    fn discount(&mut self, slot: u32) {
+        let holding = &self.members[slot as usize].holding;
+        if holding.state == MemberState::Stable
+            && let Some(count) = self.stable_at.get_mut(&holding.epoch)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.stable_at.remove(&holding.epoch);
+            }
+        }
+        for partition in holding.assigned.iter().chain(holding.revoking.iter()) {
+            if self.owners.get(&partition) == Some(&slot) {
+                self.owners.remove(&partition);
+            }
+        }
+    }
+
+    /// Adds a member whose place is reserved; its bytes are counted here.
+    fn insert(&mut self, ctx: &mut Ctx, member: Member) -> u32 {
+        ctx.totals.add_bytes(member.bytes());
+        ctx.members += 1;
+        let (member_id, instance_id) = (member.member_id.clone(), member.instance_id.clone());
+        let (names, regex) = (member.names.clone(), member.regex.clone());
+        let slot = self.members.insert(Box::new(member)) as u32;
+        self.ids.insert(member_id, slot);
+        if let Some(instance_id) = instance_id {
+            self.instances.insert(instance_id, slot);
+        }
+        self.subscribe(&names, regex.as_ref());
+        self.count(slot);
+        self.changes.members.insert(slot);
+        slot
+    }
+
+    /// Takes a member out; what it had is free. Returns it.
+    fn remove(&mut self, ctx: &mut Ctx, slot: u32) -> Box<Member> {
+        self.discount(slot);
+        let member = self.members.remove(slot as usize);
+        self.ids.remove(&member.member_id);
+        if let Some(instance_id) = &member.instance_id {
+            self.instances.remove(instance_id);
+        }
+        self.unsubscribe(&member.names, member.regex.as_ref());
+        self.cancel_timers(ctx, slot, &member);
+        ctx.members -= 1;
+        ctx.totals.remove_member();
+        ctx.totals.remove_bytes(member.bytes());
+        self.changes.members.remove(&slot);
+        self.changes.removed.push(member.member_id.clone());
+        member
+    }
+
+    /// Takes all members out, as when the group goes as a whole. Nothing is left to be kept of them.
+    pub fn clear(&mut self, ctx: &mut Ctx) {
+        for slot in self.members.iter().map(|(slot, _)| slot as u32).collect::<Vec<_>>() {
+            self.remove(ctx, slot);
+        }
+        self.changes = Changes::default();
+    }
+
+    fn bump(&mut self) {
+        self.epoch = self.epoch.saturating_add(1);
+        self.changes.group = true;
+    }
+
+    /// The records of the step, which begins anew. Members come before the group, whose epochs say how far they
+    /// are.
+    pub fn take_records(&mut self, state_timestamp_ms: i64) -> Vec<Record> {
+        let changes = std::mem::take(&mut self.changes);
+        let removed = changes.removed.into_iter();
+        let mut records: Vec<Record> =
+            removed.map(|member_id| Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id }).collect();
+        let changed = changes
+            .members
+            .iter()
+            .map(|slot| Record::ConsumerMember { group_id: self.id.clone(), member: self.member(*slot).record() });
+        records.extend(changed);
+        if changes.group {
+            records.push(Record::ConsumerGroup(self.metadata(state_timestamp_ms)));
+        }
+        records
+    }
+
+    /// What is kept of the group, without its members.
+    pub fn metadata(&self, state_timestamp_ms: i64) -> ConsumerGroupMetadata {
+        ConsumerGroupMetadata {
+            group_id: self.id.clone(),
+            epoch: self.epoch,
+            assignment_epoch: self.assignment_epoch,
+            topics_hash: self.topics_hash,
+            state_timestamp_ms,
+        }
+    }
+
+    /// Everything that must hold between two steps.
+    #[cfg(debug_assertions)]
+    pub fn check(&self) {
+        assert_eq!(self.ids.len(), self.members.len());
+        assert!(self.epoch >= self.assignment_epoch);
+        let mut held = 0;
+        for (slot, member) in &self.members {
+            for partition in member.holding.assigned.iter().chain(member.holding.revoking.iter()) {
+                assert_eq!(self.owners.get(&partition), Some(&(slot as u32)), "{partition:?} is with two members");
+                held += 1;
+            }
+        }
+        assert_eq!(held, self.owners.len());
+        assert_eq!(self.names.values().sum::<usize>(), self.members.iter().map(|(_, m)| m.names.len()).sum::<usize>());
+    }
+}
+
+/// Texts sorted, each once, with allocations of their own.
+fn sorted(texts: &[Text]) -> Arc<[Text]> {
+    let mut sorted: Vec<Text> = texts.iter().map(Text::detached).collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted.into()
+}

@@ -1,0 +1,483 @@
+//! Consumer groups of KIP-848: scenarios 114 to 125, and what they rest on.
+
+use ringgate_group::request::*;
+use ringgate_group::{ErrorCode, Response, StoreError, Text};
+
+use crate::consumer_world::{Consumer, Known, assert_shared_out};
+use crate::world::{GROUP, Store, World};
+
+fn world_with(topic: &str, partitions: i32) -> (World, Known) {
+    let mut world = World::with(|config| {
+        config.initial_rebalance_delay = std::time::Duration::ZERO;
+        config.consumer_assignment_interval = std::time::Duration::ZERO;
+    });
+    let mut known = Known::default();
+    known.set(&mut world, topic, partitions);
+    (world, known)
+}
+
+/// A group of these members at rest.
+fn group(world: &mut World, members: &[&str]) -> Vec<Consumer> {
+    let mut members: Vec<Consumer> = members.iter().map(|id| Consumer::new(id, &["t"])).collect();
+    members.iter_mut().for_each(|member| member.join(world));
+    world.come_to_rest(&mut members);
+    members
+}
+
+#[test]
+fn s114_the_first_member_is_at_epoch_1_with_all_partitions() {
+    let (mut world, _known) = world_with("t", 3);
+    let mut member = Consumer::new("m1", &["t"]);
+    member.join(&mut world);
+    assert_eq!((member.epoch, member.numbers()), (1, vec![0, 1, 2]));
+    let group = world.consumers();
+    assert_eq!((group.group_state.as_str(), group.group_epoch, group.assignment_epoch), ("Stable", 1, 1));
+    assert_eq!(group.assignor_name.as_str(), "uniform");
+}
+
+#[test]
+fn s115_a_second_member_gets_what_the_first_gives_back_and_not_before() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut first = Consumer::new("m1", &["t"]);
+    first.join(&mut world);
+    let mut second = Consumer::new("m2", &["t"]);
+    second.join(&mut world);
+    assert_eq!((second.epoch, second.numbers()), (2, vec![]), "the first has everything");
+    let had = first.has.clone();
+    assert!(first.beat(&mut world));
+    assert_eq!((first.epoch, first.has.len()), (1, 2), "its epoch moves when it has given back");
+    assert!(!second.beat(&mut world), "the first has not said that it did");
+    assert_eq!(world.consumers().group_state.as_str(), "Reconciling");
+    assert!(!first.beat(&mut world));
+    assert_eq!(first.epoch, 2);
+    assert!(second.beat(&mut world));
+    assert_eq!(second.has.union(&first.has), had);
+    assert_eq!(world.consumers().group_state.as_str(), "Stable");
+}
+
+#[test]
+fn s116_a_lost_answer_may_be_asked_for_again_and_nothing_else_may() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut members = group(&mut world, &["m1", "m2"]);
+    let before = members[0].clone();
+    let third = world.beat(Consumer::new("m3", &["t"]).joining());
+    assert_eq!(third.error_code, ErrorCode::NONE);
+    members[0].beat(&mut world);
+    members[0].beat(&mut world);
+    assert!(members[0].epoch > before.epoch);
+    let again = |epoch, has: &ringgate_group::PartitionSet| {
+        let consumer = Consumer { epoch, has: has.clone(), ..members[0].clone() };
+        consumer.owning()
+    };
+    assert_eq!(world.beat_error(again(before.epoch, &members[0].has)), 0, "the previous epoch with what it has");
+    assert_eq!(world.beat_error(again(before.epoch, &before.has.union(&members[1].has))), 110, "with what is not its");
+    assert_eq!(world.beat_error(members[0].leaving(before.epoch)), 110, "without saying what it has");
+    assert_eq!(world.beat_error(again(members[0].epoch + 1, &members[0].has)), 110, "an epoch to come");
+    assert_eq!(world.beat_error(again(members[0].epoch, &members[0].has)), 0);
+}
+
+#[test]
+fn s117_an_unknown_member_is_25_and_an_unknown_group_69() {
+    let (mut world, _known) = world_with("t", 1);
+    let stranger = Consumer { epoch: 3, ..Consumer::new("stranger", &["t"]) };
+    assert_eq!(world.beat_error(stranger.owning()), 69);
+    assert_eq!(world.beat_error(stranger.leaving(-1)), 69);
+    group(&mut world, &["m1"]);
+    assert_eq!(world.beat_error(stranger.owning()), 25);
+    assert_eq!(world.beat_error(stranger.leaving(-1)), 25);
+}
+
+#[test]
+fn s118_requests_that_cannot_be_are_refused_before_the_group_is_made() {
+    let (mut world, _known) = world_with("t", 1);
+    let good = Consumer::new("m1", &["t"]).joining();
+    type Change = fn(&mut ConsumerGroupHeartbeatRequest);
+    let bad: [(i16, Change); 13] = [
+        (42, |it| it.member_id = Text::EMPTY),
+        (42, |it| (it.member_id, it.api_version, it.member_epoch) = (Text::EMPTY, 0, 1)),
+        (42, |it| (it.member_id, it.api_version, it.member_epoch) = (Text::EMPTY, 0, -1)),
+        (42, |it| it.group_id = Text::EMPTY),
+        (42, |it| it.instance_id = Some(Text::EMPTY)),
+        (42, |it| it.rack_id = Some(Text::EMPTY)),
+        (42, |it| it.rebalance_timeout_ms = -1),
+        (42, |it| it.topic_partitions = None),
+        (42, |it| it.topic_partitions = Some([(1, 0)].into_iter().collect())),
+        (42, |it| it.subscribed_topic_names = None),
+        (42, |it| it.member_epoch = -2),
+        (42, |it| it.member_epoch = -3),
+        (112, |it| it.server_assignor = Some("roundrobin".into())),
+    ];
+    for (n, (code, change)) in bad.into_iter().enumerate() {
+        let mut request = good.clone();
+        change(&mut request);
+        let answer = world.beat(request);
+        assert_eq!(answer.error_code.0, code, "case {n}");
+        assert!(answer.error_message.is_some(), "case {n}");
+    }
+    assert_eq!(world.coordinator.group_count(), 0);
+    let regex = ConsumerGroupHeartbeatRequest { subscribed_topic_regex: Some("a(".into()), ..good.clone() };
+    assert_eq!(world.beat_error(regex), 128);
+    let long = ConsumerGroupHeartbeatRequest { subscribed_topic_regex: Some("a".repeat(2_000).into()), ..good.clone() };
+    assert_eq!(world.beat_error(long), 128);
+    let unnamed = ConsumerGroupHeartbeatRequest { api_version: 0, member_id: Text::EMPTY, ..good.clone() };
+    let answer = world.beat(unnamed);
+    assert!(answer.member_id.is_some_and(|id| !id.is_empty()), "in v0 the coordinator makes the id");
+    let nothing = ConsumerGroupHeartbeatRequest { subscribed_topic_names: Some(Vec::new()), ..good };
+    assert_eq!(world.beat(nothing).assignment.map(|it| it.len()), Some(0), "no topics at all are fine");
+}
+
+#[test]
+fn s119_the_assignment_is_told_when_it_changes_and_when_everything_is_asked_for() {
+    let (mut world, _known) = world_with("t", 2);
+    let mut members = group(&mut world, &["m1"]);
+    assert_eq!(world.beat(members[0].owning()).assignment, None);
+    let full = ConsumerGroupHeartbeatRequest {
+        member_epoch: members[0].epoch,
+        topic_partitions: Some(members[0].has.clone()),
+        ..members[0].joining()
+    };
+    assert_eq!(world.beat(full).assignment.as_ref(), Some(&members[0].has));
+    let writes = world.writes;
+    assert!(!members[0].beat(&mut world));
+    assert_eq!(world.writes, writes, "a heartbeat that changes nothing is not kept");
+}
+
+#[test]
+fn s120_a_static_member_comes_back_to_what_it_had_and_only_after_it_said_that_it_goes() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut members: Vec<Consumer> = ["a", "b"]
+        .map(|id| Consumer { instance: Some(format!("instance-{id}").into()), ..Consumer::new(id, &["t"]) })
+        .to_vec();
+    members.iter_mut().for_each(|member| member.join(&mut world));
+    world.come_to_rest(&mut members);
+    let epoch = world.consumers().group_epoch;
+    let mut back = Consumer { member_id: "a-again".into(), ..members[0].clone() };
+    assert_eq!(world.beat_error(back.joining()), 111, "UNRELEASED_INSTANCE_ID");
+    let answer = world.beat(members[0].leaving(-2));
+    assert_eq!((answer.error_code.0, answer.member_epoch), (0, -2));
+    assert_eq!(world.consumers().group_state.as_str(), "Reconciling", "it is away, not gone");
+    back.join(&mut world);
+    assert_eq!((back.epoch, &back.has), (members[0].epoch, &members[0].has));
+    assert_eq!(world.consumers().group_epoch, epoch, "the others need not know");
+    assert_eq!(world.beat_error(members[0].owning()), 82, "its old id is fenced");
+    assert_eq!(world.beat_error(Consumer { instance: Some("instance-c".into()), ..back.clone() }.owning()), 25);
+
+    world.beat(back.leaving(-2));
+    world.advance(44_000);
+    members[1].beat(&mut world);
+    world.advance(2_000);
+    assert_eq!(world.consumers().members.len(), 1, "who is away longer than the session is gone");
+}
+
+#[test]
+fn s121_who_does_not_give_back_within_its_rebalance_timeout_is_removed() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut slow = Consumer::new("slow", &["t"]);
+    slow.join(&mut world);
+    let mut second = Consumer::new("m2", &["t"]);
+    second.join(&mut world);
+    assert!(slow.beat(&mut world), "it is told to give back");
+    let epoch = world.consumers().group_epoch;
+    for _ in 0..7 {
+        world.advance(10_000);
+        // It lives, and says nothing of what it has.
+        world.beat(slow.beating());
+        second.beat(&mut world);
+    }
+    assert_eq!(world.consumers().group_epoch, epoch + 1);
+    assert_eq!(world.beat_error(slow.owning()), 25);
+    second.beat(&mut world);
+    assert_shared_out(&[second], 4);
+}
+
+#[test]
+fn s122_commits_and_fetches_need_the_members_epoch() {
+    let (mut world, _known) = world_with("t", 2);
+    let members = group(&mut world, &["m1"]);
+    let commit = |version, member: &Text, epoch| {
+        let partition = CommitPartition { committed_offset: 5, committed_leader_epoch: -1, ..Default::default() };
+        OffsetCommitRequest {
+            api_version: version,
+            group_id: GROUP.into(),
+            generation_id_or_member_epoch: epoch,
+            member_id: member.clone(),
+            topics: vec![CommitTopic { name: "t".into(), topic_id: 1, partitions: vec![partition] }],
+            ..Default::default()
+        }
+    };
+    let (id, epoch) = (&members[0].member_id, members[0].epoch);
+    assert_eq!(world.commit(commit(9, id, epoch)).0, 0);
+    assert_eq!(world.commit(commit(9, id, epoch + 1)).0, 113, "STALE_MEMBER_EPOCH");
+    assert_eq!(world.commit(commit(9, id, epoch - 1)).0, 113);
+    assert_eq!(world.commit(commit(8, id, epoch)).0, 35);
+    assert_eq!(world.commit(commit(9, &"stranger".into(), epoch)).0, 25);
+    assert_eq!(world.commit(commit(9, &Text::EMPTY, -1)).0, 25, "an administrator has to wait until nobody is there");
+
+    let mut fetch = |member: Option<&str>, epoch| {
+        let request = OffsetFetchRequest {
+            group_id: GROUP.into(),
+            member_id: member.map(Text::from),
+            member_epoch: epoch,
+            ..Default::default()
+        };
+        let token = world.ask(1, ringgate_group::Request::OffsetFetch(request));
+        match world.answer(token) {
+            Response::OffsetFetch(response) => response.error_code.0,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(fetch(None, -1), 0);
+    assert_eq!(fetch(Some("m1"), epoch), 0);
+    assert_eq!(fetch(Some("m1"), epoch + 1), 113);
+    assert_eq!(fetch(Some(""), epoch), 25);
+    world.beat(members[0].leaving(-1));
+    assert_eq!(world.commit(commit(9, &Text::EMPTY, -1)).0, 0);
+}
+
+#[test]
+fn what_was_read_before_the_epoch_moved_on_may_still_be_committed() {
+    // KIP-1251: the epoch is an old one, the partitions were its own already then.
+    let (mut world, mut known) = world_with("t", 2);
+    let mut members = group(&mut world, &["m1"]);
+    let before = members[0].epoch;
+    known.set(&mut world, "t", 3);
+    world.come_to_rest(&mut members);
+    assert!(members[0].epoch > before);
+    let mut commit = |partition, epoch| {
+        let partition = CommitPartition { partition_index: partition, committed_offset: 5, ..Default::default() };
+        world.commit(OffsetCommitRequest {
+            api_version: 9,
+            group_id: GROUP.into(),
+            generation_id_or_member_epoch: epoch,
+            member_id: "m1".into(),
+            topics: vec![CommitTopic { name: "t".into(), topic_id: 1, partitions: vec![partition] }],
+            ..Default::default()
+        })
+    };
+    assert_eq!(commit(0, before).0, 0);
+    assert_eq!(commit(2, before).0, 113, "it got this one later");
+    assert_eq!(commit(2, before + 1).0, 0);
+    assert_eq!(commit(0, before - 1).0, 113, "it had nothing then");
+}
+
+#[test]
+fn s123_a_topic_that_grows_comes_or_goes_raises_the_epoch_with_the_next_heartbeat() {
+    let (mut world, mut known) = world_with("t", 2);
+    let mut members = group(&mut world, &["m1", "m2"]);
+    let epoch = world.consumers().group_epoch;
+    known.set(&mut world, "t", 6);
+    assert_eq!(world.consumers().group_epoch, epoch, "nobody has come by");
+    world.come_to_rest(&mut members);
+    assert_eq!(world.consumers().group_epoch, epoch + 1);
+    assert_shared_out(&members, 6);
+    known.set(&mut world, "another", 3);
+    world.come_to_rest(&mut members);
+    assert_eq!(world.consumers().group_epoch, epoch + 1, "nobody subscribes to it");
+    known.delete(&mut world, "t");
+    world.come_to_rest(&mut members);
+    assert_eq!(world.consumers().group_epoch, epoch + 2);
+    assert!(members.iter().all(|member| member.has.is_empty()));
+}
+
+#[test]
+fn s124_a_pattern_names_the_topics_that_there_are_and_those_that_come() {
+    let (mut world, mut known) = world_with("orders-eu", 2);
+    known.set(&mut world, "orders-us", 1);
+    known.set(&mut world, "my-orders-eu", 5);
+    let mut member = Consumer { names: None, regex: Some("orders-.*".into()), ..Consumer::new("m1", &[]) };
+    member.join(&mut world);
+    let mut members = [member];
+    world.come_to_rest(&mut members);
+    assert_eq!(members[0].has.len(), 3, "the whole name has to match");
+    known.set(&mut world, "orders-asia", 4);
+    world.advance(10_000);
+    world.come_to_rest(&mut members);
+    assert_eq!(members[0].has.len(), 7);
+
+    let epoch = world.consumers().group_epoch;
+    world.restart();
+    known.tell(&mut world);
+    world.come_to_rest(&mut members);
+    assert_eq!((world.consumers().group_epoch, members[0].has.len()), (epoch, 7), "a restart changes nothing");
+
+    members[0].regex = Some(Text::EMPTY);
+    members[0].names = Some(vec!["my-orders-eu".into()]);
+    let answer = world.beat(ConsumerGroupHeartbeatRequest {
+        subscribed_topic_regex: Some(Text::EMPTY),
+        subscribed_topic_names: members[0].names.clone(),
+        ..members[0].owning()
+    });
+    assert_eq!(answer.error_code.0, 0);
+    members[0].has = answer.assignment.expect("all else goes");
+    world.come_to_rest(&mut members);
+    assert_eq!(members[0].has.len(), 5);
+}
+
+#[test]
+fn s125_who_leaves_raises_the_epoch_and_the_last_leaves_the_group_empty() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut members = group(&mut world, &["m1", "m2"]);
+    let epoch = world.consumers().group_epoch;
+    let answer = world.beat(members[1].leaving(-1));
+    assert_eq!((answer.error_code.0, answer.member_epoch), (0, -1));
+    members.truncate(1);
+    world.come_to_rest(&mut members);
+    assert_eq!(world.consumers().group_epoch, epoch + 1);
+    assert_shared_out(&members, 4);
+    let delete = |world: &mut World| {
+        let request = DeleteGroupRequest { group_id: GROUP.into() };
+        let token = world.ask(1, ringgate_group::Request::DeleteGroup(request));
+        match world.answer(token) {
+            Response::DeleteGroup(error) => error.0,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(delete(&mut world), 68);
+    world.beat(members[0].leaving(-1));
+    assert_eq!(world.consumers().group_state.as_str(), "Empty");
+    assert_eq!(delete(&mut world), 0);
+    assert_eq!(world.consumers().error_code.0, 69);
+    assert_eq!((world.totals.members(), world.totals.bytes(), world.kept.len()), (0, 0, 0));
+}
+
+#[test]
+fn a_silent_member_is_given_up_after_the_session_timeout() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut members = group(&mut world, &["m1", "m2"]);
+    world.advance(40_000);
+    members[0].beat(&mut world);
+    world.advance(10_000);
+    assert_eq!(world.beat_error(members[1].owning()), 25);
+    members.truncate(1);
+    world.come_to_rest(&mut members);
+    assert_shared_out(&members, 4);
+}
+
+#[test]
+fn a_member_that_was_fenced_starts_over_with_its_id_and_gets_its_partitions_back() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut members = group(&mut world, &["m1", "m2"]);
+    let mut again = Consumer { has: Default::default(), ..members[0].clone() };
+    again.join(&mut world);
+    assert_eq!((again.epoch, &again.has), (members[0].epoch, &members[0].has));
+    members[0] = again;
+    world.come_to_rest(&mut members);
+    assert_shared_out(&members, 4);
+}
+
+#[test]
+fn a_restart_is_invisible_to_a_group_at_rest_and_to_one_that_is_on_its_way() {
+    let (mut world, mut known) = world_with("t", 6);
+    let mut members = group(&mut world, &["m1", "m2"]);
+    let before = world.consumers();
+    world.restart();
+    known.tell(&mut world);
+    assert_eq!(world.consumers(), before);
+    assert!(members.iter_mut().all(|member| !member.beat(&mut world)));
+
+    let mut third = Consumer::new("m3", &["t"]);
+    third.join(&mut world);
+    members.push(third);
+    members[0].beat(&mut world);
+    world.restart();
+    known.tell(&mut world);
+    world.come_to_rest(&mut members);
+    assert_shared_out(&members, 6);
+    world.restart();
+    known.tell(&mut world);
+    world.advance(50_000);
+    assert_eq!(world.consumers().group_state.as_str(), "Empty", "sessions go on after a restart");
+}
+
+#[test]
+fn nobody_is_told_of_a_change_before_it_is_kept() {
+    let (mut world, _known) = world_with("t", 4);
+    world.store = Store::Waits;
+    let member = Consumer::new("m1", &["t"]);
+    let token = world.ask(1, ringgate_group::Request::ConsumerGroupHeartbeat(Box::new(member.joining())));
+    world.parked(token);
+    world.complete_all(Err(StoreError::Unavailable));
+    match world.answer(token) {
+        Response::ConsumerGroupHeartbeat(answer) => assert_eq!(answer.error_code.0, 15),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn assignments_are_made_no_more_often_than_the_interval_allows() {
+    let mut world = World::new();
+    let mut known = Known::default();
+    known.set(&mut world, "t", 4);
+    let mut first = Consumer::new("m1", &["t"]);
+    first.join(&mut world);
+    assert_eq!(first.has.len(), 4, "the first of all is made at once");
+    let mut second = Consumer::new("m2", &["t"]);
+    second.join(&mut world);
+    let group = world.consumers();
+    assert_eq!((group.group_state.as_str(), group.group_epoch, group.assignment_epoch), ("Assigning", 2, 1));
+    assert_eq!((second.epoch, second.has.len()), (1, 0));
+    let mut members = [first, second];
+    world.come_to_rest(&mut members);
+    assert_shared_out(&members, 4);
+}
+
+#[test]
+fn a_large_group_is_assigned_elsewhere_and_comes_to_rest_all_the_same() {
+    let (mut world, _known) = world_with("t", 700);
+    let mut members: Vec<Consumer> = (0..40).map(|n| Consumer::new(&format!("m{n}"), &["t"])).collect();
+    members.iter_mut().for_each(|member| member.join(&mut world));
+    world.come_to_rest(&mut members);
+    assert_shared_out(&members, 700);
+    let (least, most) = (members.iter().map(|m| m.has.len()).min(), members.iter().map(|m| m.has.len()).max());
+    assert_eq!((least, most), (Some(17), Some(18)));
+}
+
+#[test]
+fn the_assignor_that_most_members_want_is_used() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut members: Vec<Consumer> = ["m1", "m2"].map(|id| Consumer::new(id, &["t"])).to_vec();
+    members[0].assignor = Some("range".into());
+    members.iter_mut().for_each(|member| member.join(&mut world));
+    assert_eq!(world.consumers().assignor_name.as_str(), "range");
+    world.come_to_rest(&mut members);
+    assert_eq!((members[0].numbers(), members[1].numbers()), (vec![0, 1], vec![2, 3]));
+}
+
+#[test]
+fn an_empty_group_changes_its_kind_with_who_comes_and_keeps_its_offsets() {
+    let (mut world, mut known) = world_with("t", 2);
+    let mut members = group(&mut world, &["m1"]);
+    let commit = OffsetCommitRequest {
+        api_version: 9,
+        group_id: GROUP.into(),
+        generation_id_or_member_epoch: members[0].epoch,
+        member_id: "m1".into(),
+        topics: vec![CommitTopic {
+            name: "t".into(),
+            topic_id: 0,
+            partitions: vec![CommitPartition { committed_offset: 7, ..Default::default() }],
+        }],
+        ..Default::default()
+    };
+    assert_eq!(world.commit(commit).0, 0);
+    assert_eq!(world.describe().group_state.as_str(), "Dead", "DescribeGroups knows classic groups only");
+    world.beat(members[0].leaving(-1));
+
+    let mut classic = [crate::world::Client::new(1)];
+    world.form(&mut classic);
+    world.settle(&classic);
+    assert_eq!((world.describe().group_state.as_str(), world.consumers().error_code.0), ("Stable", 69));
+    assert_eq!(world.beat_error(members[0].owning()), 69, "it was a member of another group");
+    world.restart();
+    known.tell(&mut world);
+    assert_eq!(world.describe().group_state.as_str(), "Stable");
+    assert_eq!(world.offset(), 7);
+    world.leave(vec![LeavingMember { member_id: classic[0].member_id.clone(), group_instance_id: None }]);
+
+    members[0].has = Default::default();
+    members[0].join(&mut world);
+    assert_eq!((members[0].epoch, world.offset()), (1, 7));
+    world.restart();
+    known.tell(&mut world);
+    assert_eq!(world.consumers().members.len(), 1);
+}
