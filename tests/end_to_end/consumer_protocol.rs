@@ -84,7 +84,9 @@ async fn a_kill_is_invisible_to_the_members_and_keeps_their_offsets() {
     eventually("all is read", || first.seen().len() + second.seen().len() >= 80).await;
     assert_eq!((first.changes(), second.changes()), before, "nobody lost or got a partition");
     let mut list = TopicPartitionList::new();
-    (0..4).for_each(|partition| drop(list.add_partition("work", partition)));
+    for partition in 0..4 {
+        list.add_partition("work", partition);
+    }
     let committed = first.committed(list).await;
     assert!(committed.elements().iter().all(|element| element.offset() == Offset::Offset(10)), "{committed:?}");
     first.close().await;

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::limits::BATCH_BYTES_MAX;
-use crate::record::{ConsumerGroupMetadata, ConsumerMember, GroupMetadata, OffsetKey, Record};
+use crate::record::{ConsumerGroupMetadata, GroupMetadata, OffsetKey, Record};
 use crate::{PersistId, StoreError, Text};
 
 /// One write to the store.
@@ -141,7 +141,7 @@ fn key_of(record: &Record) -> Key {
         | Record::ConsumerGroup(ConsumerGroupMetadata { group_id, .. })
         | Record::GroupTombstone { group_id } => Key::Group(group_id.clone()),
         Record::Offset { key, .. } | Record::OffsetTombstone { key } => Key::Offset(key.clone()),
-        Record::ConsumerMember { group_id, member: ConsumerMember { member_id, .. } }
-        | Record::ConsumerMemberTombstone { group_id, member_id } => Key::Member(group_id.clone(), member_id.clone()),
+        Record::ConsumerMember { group_id, member } => Key::Member(group_id.clone(), member.member_id.clone()),
+        Record::ConsumerMemberTombstone { group_id, member_id } => Key::Member(group_id.clone(), member_id.clone()),
     }
 }

@@ -146,13 +146,7 @@ impl Group {
         ctx: &mut Ctx,
         description: Description,
     ) -> Option<Description> {
-        match self.consumer.as_ref()?.advance_description(description) {
-            Ok(rest) => Some(rest),
-            Err((token, response)) => {
-                ctx.reply(token, response);
-                None
-            }
-        }
+        self.consumer.as_ref()?.advance_description(ctx, description)
     }
 
     pub(super) fn advance_assigned(&mut self, ctx: &mut Ctx, assigned: Assigned) -> Option<Assigned> {

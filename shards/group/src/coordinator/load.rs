@@ -27,7 +27,7 @@ impl Coordinator {
                 self.loaded_consumer(at, &group_id);
                 let slot = self.loaded(at, &group_id);
                 if let Some(consumer) = &mut self.groups[slot as usize].consumer {
-                    consumer.load_member(&mut self.ctx, member);
+                    consumer.load_member(&mut self.ctx, *member);
                 }
             }
             Record::ConsumerMemberTombstone { group_id, member_id } => {

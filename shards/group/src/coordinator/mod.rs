@@ -58,7 +58,6 @@ use text_map::TextMap;
 
 /// What a group takes in, one after the other.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most inputs are requests, and few ever queue")]
 enum Input {
     Request { token: ReplyToken, connection: ConnectionId, request: Request },
     Timer(TimerKey),

@@ -97,7 +97,7 @@ pub(super) fn decode_member(input: &mut Input<'_>) -> Option<Record> {
         target: partitions(input)?,
         since: since(input)?,
     };
-    Some(Record::ConsumerMember { group_id, member })
+    Some(Record::ConsumerMember { group_id, member: Box::new(member) })
 }
 
 fn names(input: &mut Input<'_>) -> Option<Arc<[Text]>> {

@@ -60,7 +60,7 @@ pub enum Record {
         /// The group.
         group_id: Text,
         /// The member.
-        member: ConsumerMember,
+        member: Box<ConsumerMember>,
     },
     /// The member is gone.
     ConsumerMemberTombstone {
@@ -262,12 +262,8 @@ impl Record {
                 key.push(KIND_OFFSET);
                 put_offset_key(&mut key, offset);
             }
-            Record::ConsumerMember { group_id, member: ConsumerMember { member_id, .. } }
-            | Record::ConsumerMemberTombstone { group_id, member_id } => {
-                key.push(KIND_CONSUMER_MEMBER);
-                put_text(&mut key, group_id);
-                put_text(&mut key, member_id);
-            }
+            Record::ConsumerMember { group_id, member } => put_member_key(&mut key, group_id, &member.member_id),
+            Record::ConsumerMemberTombstone { group_id, member_id } => put_member_key(&mut key, group_id, member_id),
         }
         Bytes::from(key)
     }
@@ -432,6 +428,12 @@ fn put_optional(out: &mut impl BufMut, text: Option<&Text>) {
 fn put_blob(out: &mut impl BufMut, blob: &[u8]) {
     out.put_u32_le(blob.len() as u32);
     out.put_slice(blob);
+}
+
+fn put_member_key(out: &mut Vec<u8>, group_id: &Text, member_id: &Text) {
+    out.push(KIND_CONSUMER_MEMBER);
+    put_text(out, group_id);
+    put_text(out, member_id);
 }
 
 fn put_offset_key(out: &mut impl BufMut, key: &OffsetKey) {

@@ -1,6 +1,7 @@
 //! ConsumerGroupDescribe (6.11).
 
 use super::ConsumerGroup;
+use crate::coordinator::ctx::Ctx;
 use crate::coordinator::group::State;
 use crate::limits::WORK_SLICE_MEMBERS;
 use crate::response::{ConsumerGroupDescribed, ConsumerGroupMember};
@@ -50,11 +51,12 @@ impl ConsumerGroup {
         Description { token, described: Box::new(described), at: 0 }
     }
 
-    /// A slice of it; the answer when it is whole.
-    pub fn advance_description(&self, mut description: Description) -> Result<Description, (ReplyToken, Response)> {
+    /// A slice of it; what is left, if anything.
+    pub fn advance_description(&self, ctx: &mut Ctx, mut description: Description) -> Option<Description> {
         for _ in 0..WORK_SLICE_MEMBERS {
             if description.at >= self.members.capacity() {
-                return Err((description.token, Response::ConsumerGroupDescribe(*description.described)));
+                ctx.reply(description.token, Response::ConsumerGroupDescribe(*description.described));
+                return None;
             }
             if let Some(member) = self.members.get(description.at) {
                 description.described.members.push(ConsumerGroupMember {
@@ -72,6 +74,6 @@ impl ConsumerGroup {
             }
             description.at += 1;
         }
-        Ok(description)
+        Some(description)
     }
 }

@@ -229,10 +229,10 @@ impl ConsumerGroup {
         let removed = changes.removed.into_iter();
         let mut records: Vec<Record> =
             removed.map(|member_id| Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id }).collect();
-        let changed = changes
-            .members
-            .iter()
-            .map(|slot| Record::ConsumerMember { group_id: self.id.clone(), member: self.member(*slot).record() });
+        let changed = changes.members.iter().map(|slot| Record::ConsumerMember {
+            group_id: self.id.clone(),
+            member: Box::new(self.member(*slot).record()),
+        });
         records.extend(changed);
         if changes.group {
             records.push(Record::ConsumerGroup(self.metadata(state_timestamp_ms)));

@@ -16,6 +16,9 @@ pub(in crate::coordinator) struct Assigned {
     targets: std::vec::IntoIter<(u32, u64, PartitionSet)>,
 }
 
+/// What a member subscribes to: names, and a pattern.
+type Wishes = (Arc<[Text]>, Option<Text>);
+
 /// The members that an assignor was asked about: slot and uid, in its order.
 type Asked = Vec<(u32, u64)>;
 
@@ -80,7 +83,7 @@ impl ConsumerGroup {
             })
         };
         // Members that subscribe to the same share one list, as they share it where they say it.
-        let mut lists: HashMap<(Arc<[Text]>, Option<Text>), Arc<[usize]>> = HashMap::new();
+        let mut lists: HashMap<Wishes, Arc<[usize]>> = HashMap::new();
         let mut members = Vec::with_capacity(self.members.len());
         let mut asked = Vec::with_capacity(self.members.len());
         for (slot, member) in &self.members {
