@@ -21,7 +21,11 @@ fn s076_heartbeats_to_what_is_not_there() {
         ErrorCode::INVALID_GROUP_ID
     );
     w.coordinator = ringgate_group::Coordinator::new(w.config.clone(), w.totals.clone(), || 7);
-    assert_eq!(heartbeat(&mut w, request), ErrorCode::NONE);
+    assert_eq!(heartbeat(&mut w, request.clone()), ErrorCode::NONE);
+    // A dead group is one that went with the gateway; one that was deleted is not there.
+    w.coordinator.finish_loading(w.now);
+    w.coordinator.handle_shutdown(w.now);
+    assert_eq!(heartbeat(&mut w, request), ErrorCode::COORDINATOR_NOT_AVAILABLE);
 }
 
 #[test]
@@ -64,6 +68,16 @@ fn s079_another_generation_is_22_also_during_a_rebalance() {
     let _leader = w.join(1, clients[0].join_request());
     assert_eq!(w.heartbeat(&other), ErrorCode::ILLEGAL_GENERATION);
     assert_eq!(w.heartbeat(&Client { member_id: "x".into(), ..other }), ErrorCode::UNKNOWN_MEMBER_ID);
+
+    let mut w = World::new();
+    let mut clients = vec![Client::with_instance(1, "a"), Client::with_instance(2, "b")];
+    w.form(&mut clients);
+    for instance in [("a", ErrorCode::FENCED_INSTANCE_ID), ("x", ErrorCode::UNKNOWN_MEMBER_ID)] {
+        // The member is looked at before its generation.
+        let other = Client { instance: Some(instance.0.into()), generation: 9, ..clients[1].clone() };
+        assert_eq!(w.heartbeat(&other), instance.1);
+    }
+    assert_eq!(w.heartbeat(&Client { generation: 0, ..clients[1].clone() }), ErrorCode::ILLEGAL_GENERATION);
 }
 
 #[test]
@@ -158,6 +172,10 @@ fn s084_when_the_last_member_leaves_the_group_is_empty() {
     assert_eq!((answer.error_code, answer.members.len()), (ErrorCode::NONE, 0));
     let described = w.describe();
     assert_eq!((described.group_state, described.protocol_type), ("Empty".into(), "consumer".into()));
+    // The generation was raised with it, and the protocol is forgotten.
+    assert!(w.kept.values().any(|record| {
+        matches!(record, ringgate_group::Record::Group(group) if (group.generation, &group.protocol_name) == (2, &None))
+    }));
     assert_eq!(w.form(&mut [Client::new(3)])[0].generation_id, 3);
 }
 

@@ -143,16 +143,48 @@ fn s012_errors_carry_an_empty_protocol_name_up_to_v6_and_none_from_v7() {
     }
 }
 
+/// That this is not the owner (16) is said by a gateway that stops to what is parked: s113.
 #[test]
 fn s013_joins_wait_for_loading_and_end_with_the_gateway() {
     let mut w = World::new();
     w.coordinator = ringgate_group::Coordinator::new(w.config.clone(), w.totals.clone(), || 7);
     let token = w.join(1, Client::new(1).join_request());
-    assert_eq!(w.joined(token).error_code, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS);
+    let answer = w.joined(token);
+    assert_eq!((answer.error_code, answer.member_id), (ErrorCode::COORDINATOR_LOAD_IN_PROGRESS, Text::EMPTY));
     w.coordinator.finish_loading(w.now);
     w.coordinator.handle_shutdown(w.now);
     let token = w.join(1, Client::new(1).join_request());
     assert_eq!(w.joined(token).error_code, ErrorCode::COORDINATOR_NOT_AVAILABLE);
+}
+
+/// Kafka answers 15 while a group is dead. Here a group is dead between its deletion and the moment at which
+/// that is kept; what comes meanwhile waits for that moment, and meets no group.
+#[test]
+fn s014_a_join_of_a_dead_group_waits_for_its_end_and_meets_no_group() {
+    let mut w = World::new();
+    let clients = w.stable(2);
+    w.leave(clients.iter().map(Client::leaving).collect());
+    w.store = Store::Waits;
+    let deletion = w.ask(9, Request::DeleteGroup(DeleteGroupRequest { group_id: GROUP.into() }));
+    let known = w.join(1, clients[0].join_request());
+    let new = w.join(3, JoinGroupRequest { api_version: 3, ..Client::new(3).join_request() });
+    w.parked(known);
+    w.complete_all(Ok(()));
+    assert!(matches!(w.answer(deletion), Response::DeleteGroup(ErrorCode::NONE)));
+    let answer = w.joined(known);
+    assert_eq!((answer.error_code, answer.member_id), (ErrorCode::UNKNOWN_MEMBER_ID, clients[0].member_id.clone()));
+    w.advance(0);
+    assert_eq!(w.joined(new).generation_id, 1);
+
+    // With the gateway every group is dead: that is 15, to the new and to the known.
+    w.coordinator.handle_shutdown(w.now);
+    w.carry_out();
+    for request in [clients[0].join_request(), Client::new(4).join_request()] {
+        let member_id = request.member_id.clone();
+        let token = w.join(4, request);
+        let answer = w.joined(token);
+        assert_eq!((answer.error_code, answer.member_id), (ErrorCode::COORDINATOR_NOT_AVAILABLE, member_id));
+    }
 }
 
 #[test]
@@ -173,6 +205,18 @@ fn s016_an_id_that_was_given_out_does_not_join_with_an_instance() {
     let token = w.join(1, request);
     assert_eq!(w.joined(token).error_code, ErrorCode::UNKNOWN_SERVER_ERROR);
     w.stable(1);
+}
+
+#[test]
+fn s017_one_member_is_answered_at_the_end_of_the_initial_delay_and_not_before() {
+    let mut w = World::with(|_| {});
+    let token = w.enter(&mut Client::new(1));
+    w.advance(2_999);
+    w.parked(token);
+    assert_eq!(w.state(), "PreparingRebalance");
+    w.advance(1);
+    assert_eq!(w.joined(token).generation_id, 1);
+    assert_eq!(w.state(), "CompletingRebalance");
 }
 
 #[test]
@@ -333,6 +377,7 @@ fn s041_a_new_member_is_given_up_after_five_minutes_of_waiting() {
     w.advance(100);
     let answer = w.joined(second);
     assert_eq!((answer.error_code, answer.member_id), (ErrorCode::UNKNOWN_MEMBER_ID, Text::EMPTY));
+    assert_eq!(w.totals.members(), 1);
 }
 
 #[test]

@@ -99,7 +99,24 @@ fn s029_a_member_that_is_silent_for_the_rebalance_timeout_is_dropped() {
 }
 
 #[test]
-fn s030_s031_a_follower_takes_over_from_a_silent_leader_for_good() {
+fn s030_a_follower_takes_over_from_a_leader_that_does_not_rejoin() {
+    let mut w = World::new();
+    let clients = w.stable(2);
+    let follower = w.join(2, changed(&clients[1]));
+    for _ in 0..12 {
+        w.parked(follower);
+        // It lives, but it never joins.
+        assert_eq!(w.heartbeat(&clients[0]), ErrorCode::REBALANCE_IN_PROGRESS);
+        w.advance(5_000);
+    }
+    let answer = w.joined(follower);
+    assert_eq!((answer.generation_id, &answer.leader), (2, &clients[1].member_id));
+    let listed: Vec<_> = answer.members.iter().map(|member| member.member_id.clone()).collect();
+    assert_eq!(listed, [clients[1].member_id.clone()]);
+}
+
+#[test]
+fn s031_a_leader_that_was_removed_comes_back_as_a_follower() {
     let mut w = World::new();
     let mut clients = w.stable(3);
     let second = w.join(2, changed(&clients[1]));

@@ -1,6 +1,6 @@
 //! What a restart brings back.
 
-use ringgate_group::{ErrorCode, Record};
+use ringgate_group::{ErrorCode, Record, Text};
 
 use crate::world::*;
 
@@ -67,10 +67,18 @@ fn s046_a_group_that_comes_back_too_large_rebalances() {
     w.config.max_members_per_group = 3;
     w.restart();
     assert_eq!((w.state().as_str(), w.describe().members.len()), ("PreparingRebalance", 5));
-    // s045: the last to come back are refused.
+    assert!(clients.iter().all(|client| w.heartbeat(client) == ErrorCode::REBALANCE_IN_PROGRESS));
+}
+
+#[test]
+fn s045_the_last_to_come_back_to_a_group_over_the_size_are_refused() {
+    let mut w = World::new();
+    let clients = w.stable(5);
+    w.config.max_members_per_group = 3;
+    w.restart();
     let tokens: Vec<_> = clients.iter().map(|client| w.join(client.connection, client.join_request())).collect();
-    let refused: Vec<_> = tokens[3..].iter().map(|token| w.joined(*token).error_code).collect();
-    assert_eq!(refused, [ErrorCode::GROUP_MAX_SIZE_REACHED; 2]);
+    let refused = [w.joined(tokens[3]), w.joined(tokens[4])].map(|answer| (answer.error_code, answer.member_id));
+    assert!(refused.iter().all(|it| *it == (ErrorCode::GROUP_MAX_SIZE_REACHED, Text::EMPTY)), "{refused:?}");
     w.advance(REBALANCE_MS as u64);
     assert_eq!(w.joined(tokens[0]).members.len(), 3);
 }

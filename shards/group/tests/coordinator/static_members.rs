@@ -20,32 +20,47 @@ fn restarted(client: &Client) -> Client {
 
 #[test]
 fn s047_a_static_member_joins_in_one_step() {
-    let mut w = World::new();
-    let token = w.join(1, Client::with_instance(1, "a").join_request());
-    w.advance(0);
-    let answer = w.joined(token);
-    assert_eq!(answer.generation_id, 1);
-    assert!(answer.member_id.as_str().starts_with("a-"));
-    assert_eq!(answer.members[0].group_instance_id, Some("a".into()));
+    for join_version in [5, 9] {
+        let mut w = World::new();
+        let token = w.join(1, Client { join_version, ..Client::with_instance(1, "a") }.join_request());
+        w.advance(0);
+        let answer = w.joined(token);
+        assert_eq!(answer.generation_id, 1);
+        assert!(answer.member_id.as_str().starts_with("a-"));
+        assert_eq!(answer.members[0].group_instance_id, Some("a".into()));
+    }
 }
 
 #[test]
-fn s048_s060_a_follower_that_restarts_has_a_new_id_and_its_old_assignment() {
+fn s048_a_follower_that_restarts_has_its_old_assignment_and_nobody_rebalances() {
     let mut w = World::new();
     let clients = stable(&mut w, 2);
-    let mut ids = vec![clients[1].member_id.clone()];
+    let mut again = restarted(&clients[1]);
+    let token = w.join(again.connection, again.join_request());
+    let answer = w.joined(token);
+    assert_eq!((answer.generation_id, answer.members.len(), answer.skip_assignment), (1, 0, false));
+    assert_eq!(answer.leader, clients[0].member_id);
+    assert_ne!(answer.member_id, clients[1].member_id);
+    again.takes(&answer);
+    let token = w.sync(&again, &[]);
+    assert_eq!(w.synced(token).assignment, "a1");
+    assert_eq!((w.heartbeat(&again), w.heartbeat(&clients[0])), (ErrorCode::NONE, ErrorCode::NONE));
+    assert_eq!(w.state(), "Stable");
+}
+
+#[test]
+fn s060_every_restart_gives_another_id() {
+    let mut w = World::new();
+    let clients = stable(&mut w, 2);
+    let mut ids: Vec<_> = clients.iter().map(|client| client.member_id.clone()).collect();
     for _ in 0..3 {
-        let mut again = restarted(&clients[1]);
-        let token = w.join(again.connection, again.join_request());
-        let answer = w.joined(token);
-        assert_eq!((answer.generation_id, answer.members.len(), answer.skip_assignment), (1, 0, false));
-        assert_eq!(answer.leader, clients[0].member_id);
-        assert!(!ids.contains(&answer.member_id));
-        again.takes(&answer);
-        let token = w.sync(&again, &[]);
-        assert_eq!(w.synced(token).assignment, "a1");
-        assert_eq!(w.heartbeat(&clients[0]), ErrorCode::NONE);
-        ids.push(answer.member_id);
+        for client in &clients {
+            let token = w.join(client.connection + 100, restarted(client).join_request());
+            let answer = w.joined(token);
+            assert_eq!((answer.error_code, answer.generation_id), (ErrorCode::NONE, 1));
+            assert!(!ids.contains(&answer.member_id));
+            ids.push(answer.member_id);
+        }
     }
 }
 
