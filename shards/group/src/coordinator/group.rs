@@ -342,7 +342,9 @@ impl Group {
     }
 
     /// Puts another offer in the place of a member's, whose bytes have been reserved, and returns the old.
+    /// What the group subscribes to may be something else with it, also where no rebalance follows.
     pub fn replace_offer(&mut self, slot: u32, offer: Offer) -> Offer {
+        self.subscriptions = None;
         self.count_offer(&offer);
         let old = std::mem::replace(&mut self.member_mut(slot).offer, offer);
         self.discount_offer(&old);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ringgate_group::request::*;
 use ringgate_group::{DeletedTopic, ErrorCode, ReplyToken, Request, Response, StoreError, Text};
 
+use crate::consumer_world::{Consumer, Known};
 use crate::world::*;
 
 fn delete(w: &mut World, topics: &[&str]) -> (ErrorCode, Vec<ErrorCode>) {
@@ -436,4 +437,148 @@ fn s106_a_commit_with_a_retention_of_its_own_expires_by_it() {
     w.advance(u64::from(u32::MAX));
     expire(&mut w);
     assert_eq!(w.offset(), 2);
+}
+
+#[test]
+fn the_empty_name_is_that_of_a_group_which_only_commits() {
+    let mut w = World::new();
+    assert_eq!(w.commit(OffsetCommitRequest { group_id: Text::EMPTY, ..commit_request(7) }), ErrorCode::NONE);
+    w.restart();
+    let topic = FetchTopic { name: "t".into(), topic_id: 0, partition_indexes: vec![0] };
+    let request = OffsetFetchRequest { topics: Some(vec![topic]), member_epoch: -1, ..Default::default() };
+    let token = w.ask(1, Request::OffsetFetch(request));
+    let Response::OffsetFetch(fetched) = w.answer(token) else { panic!() };
+    assert_eq!(fetched.topics[0].partitions[0].committed_offset, 7);
+    let token = w.ask(1, Request::DescribeGroup(DescribeGroupRequest { api_version: 6, group_id: Text::EMPTY }));
+    assert!(matches!(w.answer(token), Response::DescribeGroup(described) if described.group_state == "Empty"));
+    let token = delete_group(&mut w, "");
+    assert_eq!(deleted(&mut w, token), ErrorCode::NONE);
+    let token = delete_group(&mut w, "");
+    assert_eq!(deleted(&mut w, token), ErrorCode::GROUP_ID_NOT_FOUND);
+}
+
+/// A world in which offsets live for an hour.
+fn for_an_hour() -> World {
+    World::with(|config| {
+        config.offsets_retention = Duration::from_secs(3600);
+        config.initial_rebalance_delay = Duration::ZERO;
+    })
+}
+
+#[test]
+fn a_commit_to_an_empty_group_does_not_change_since_when_it_is_empty() {
+    let mut w = for_an_hour();
+    let clients = w.stable(1);
+    w.leave(vec![clients[0].leaving()]);
+    w.advance(3_599_999);
+    assert_eq!(w.commit(commit_request(1)), ErrorCode::NONE);
+    expire(&mut w);
+    assert_eq!(w.offset(), 1);
+    w.advance(1);
+    expire(&mut w);
+    assert_eq!(w.offset(), -1);
+}
+
+#[test]
+fn active_groups_of_other_types_and_groups_that_rebalance_keep_all_offsets() {
+    let mut w = for_an_hour();
+    let mut request =
+        JoinGroupRequest { protocol_type: "connect".into(), api_version: 3, ..Client::new(1).join_request() };
+    request.session_timeout_ms = 1_800_000;
+    let token = w.join(1, request);
+    w.advance(0);
+    let mut client = Client::new(1);
+    let answer = w.joined(token);
+    client.takes(&answer);
+    let sync = SyncGroupRequest { protocol_type: Some("connect".into()), ..client.sync_request(&[]) };
+    let token = w.ask(1, Request::Sync(sync));
+    assert_eq!(w.synced(token).error_code, ErrorCode::NONE);
+    assert_eq!(w.commit(client.commit_request(1)), ErrorCode::NONE);
+    for _ in 0..4 {
+        w.advance(1_000_000);
+        assert_eq!(w.heartbeat(&client), ErrorCode::NONE);
+    }
+    expire(&mut w);
+    assert_eq!(w.offset(), 1);
+
+    let mut w = for_an_hour();
+    let mut clients: Vec<Client> = (1..=2).map(|n| Client { session_ms: 1_800_000, ..Client::new(n) }).collect();
+    w.form(&mut clients);
+    w.settle(&clients);
+    assert_eq!(w.commit(to_topic("u", 0, clients[0].commit_request(1))), ErrorCode::NONE);
+    for _ in 0..4 {
+        w.advance(1_000_000);
+        assert!(clients.iter().all(|client| w.heartbeat(client) == ErrorCode::NONE));
+    }
+    let leader = w.join(1, clients[0].join_request());
+    expire(&mut w);
+    assert_eq!((w.state().as_str(), w.fetch(None).topics.len()), ("PreparingRebalance", 1));
+    let follower = w.join(2, clients[1].join_request());
+    assert_eq!((w.joined(leader).generation_id, w.joined(follower).generation_id), (2, 2));
+    expire(&mut w);
+    assert_eq!((w.state().as_str(), w.fetch(None).topics.len()), ("CompletingRebalance", 1));
+    clients.iter_mut().for_each(|client| client.generation = 2);
+    w.settle(&clients);
+    expire(&mut w);
+    assert_eq!((w.state().as_str(), w.fetch(None).topics.len()), ("Stable", 0));
+}
+
+#[test]
+fn what_a_static_member_reads_after_a_restart_is_kept_though_nobody_rebalanced() {
+    let mut w = for_an_hour();
+    let mut clients = vec![Client::with_instance(1, "a")];
+    clients[0].session_ms = 1_800_000;
+    w.form(&mut clients);
+    w.settle(&clients);
+    // Somebody asks what is subscribed to before the member restarts.
+    assert_eq!(delete(&mut w, &["t"]).1, [ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC]);
+    let mut again = Client { protocols: vec![protocol("range", &["u"])], member_id: Text::EMPTY, ..clients[0].clone() };
+    let token = w.join(2, again.join_request());
+    let answer = w.joined(token);
+    again.takes(&answer);
+    assert_eq!(w.commit(to_topic("t", 0, again.commit_request(1))), ErrorCode::NONE);
+    assert_eq!(w.commit(to_topic("u", 0, again.commit_request(2))), ErrorCode::NONE);
+    for _ in 0..4 {
+        w.advance(1_000_000);
+        assert_eq!(w.heartbeat(&again), ErrorCode::NONE);
+    }
+    expire(&mut w);
+    let kept: Vec<_> = w.fetch(None).topics.into_iter().map(|topic| topic.name).collect();
+    assert_eq!(kept, [Text::from("u")]);
+}
+
+#[test]
+fn a_consumer_group_keeps_the_offsets_of_what_it_subscribes_to_by_name_or_pattern() {
+    let mut w = World::with(|config| {
+        config.offsets_retention = Duration::from_secs(3600);
+        config.consumer_assignment_interval = Duration::ZERO;
+    });
+    let mut known = Known::default();
+    for topic in ["t", "u-1", "v"] {
+        known.set(&mut w, topic, 1);
+    }
+    let mut member = Consumer { regex: Some("u-.*".into()), ..Consumer::new("m", &["t"]) };
+    member.join(&mut w);
+    let mut members = [member];
+    w.come_to_rest(&mut members);
+    for topic in ["t", "u-1", "v"] {
+        let request = OffsetCommitRequest {
+            api_version: 9,
+            generation_id_or_member_epoch: members[0].epoch,
+            member_id: "m".into(),
+            ..to_topic(topic, 0, commit_request(1))
+        };
+        assert_eq!(w.commit(request), ErrorCode::NONE);
+    }
+    let subscribed = ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC;
+    assert_eq!(delete(&mut w, &["t", "u-1"]), (ErrorCode::NONE, vec![subscribed; 2]));
+    for _ in 0..120 {
+        w.advance(30_000);
+        members[0].beat(&mut w);
+    }
+    expire(&mut w);
+    let mut kept: Vec<_> = w.fetch(None).topics.into_iter().map(|topic| topic.name).collect();
+    kept.sort();
+    assert_eq!(kept, [Text::from("t"), Text::from("u-1")]);
+    assert_eq!(delete(&mut w, &["v"]), (ErrorCode::NONE, vec![ErrorCode::NONE]));
 }
