@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_told_only_when_asked_and_without_an_error() {
+    fn s109_operations_are_told_only_when_asked_and_without_an_error() {
         for version in versions(15) {
             assert_eq!(read(version, false, ErrorCode::NONE).authorized_operations, OPERATIONS_NOT_ASKED);
             assert_eq!(read(version, true, ErrorCode::NOT_COORDINATOR).authorized_operations, OPERATIONS_NOT_ASKED);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_told_from_version_6() {
+    fn s108_the_reason_is_told_from_version_6() {
         for version in versions(15) {
             let group = read(version, false, ErrorCode::GROUP_ID_NOT_FOUND);
             assert_eq!((group.error_code, group.group_state.as_str()), (69, "Dead"));

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_names_the_owner_of_the_group_as_metadata_does() {
+    fn s110_every_version_names_the_owner_of_the_group_as_metadata_does() {
         let world = World::with(&[]);
         for version in versions(10) {
             for group in ["g1", "g2", "g3", "g4", ""] {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn transactions_and_share_groups_have_no_coordinator_and_no_made_up_node() {
+    fn s110_transactions_and_share_groups_have_no_coordinator_and_no_made_up_node() {
         let world = World::with(&[]);
         for version in 1..=6 {
             for (key_type, why) in [(TRANSACTION, "transactions are not supported"), (2, "2"), (-1, "-1")] {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn several_keys_are_answered_each_on_its_own_and_in_order() {
+    fn s110_several_keys_are_answered_each_on_its_own_and_in_order() {
         let mut world = World::with(&[]);
         world.authorizer.denied_group = Some((Operation::Describe, "b"));
         for version in BATCH_SINCE..=6 {

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transactional_id_is_refused_and_uses_no_id_up() {
+    fn s101_a_transactional_id_is_refused_and_uses_no_id_up() {
         let world = World::with(&[]);
         for id in ["t", ""] {
             let id = TransactionalId(id.to_string().into());

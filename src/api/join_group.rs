@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusals_protocol_name_is_empty_up_to_version_6_and_null_from_7() {
+    fn s012_a_refusals_protocol_name_is_empty_up_to_version_6_and_null_from_7() {
         for version in versions(11) {
             let read = as_read(version, &response(version, refusal(ErrorCode::UNKNOWN_MEMBER_ID)));
             assert_eq!((read.error_code, read.generation_id), (25, -1));

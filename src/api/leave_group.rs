@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_members_error_is_the_answers_up_to_version_2_and_stands_at_the_member_from_3() {
+    fn s083_a_members_error_is_the_answers_up_to_version_2_and_stands_at_the_member_from_3() {
         for version in versions(13) {
             let one = left(ErrorCode::NONE, &[("m", Some("i"), ErrorCode::UNKNOWN_MEMBER_ID)]);
             let read = as_read(version, &response(version, one));

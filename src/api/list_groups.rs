@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_lists_the_groups_of_all_shards_with_states_from_4_and_types_from_5() {
+    fn s107_every_version_lists_the_groups_of_all_shards_with_states_from_4_and_types_from_5() {
         let world = World::with(&[]);
         for version in versions(16) {
             let parts = vec![(ErrorCode::NONE, vec![group("a"), group("b")]), (ErrorCode::NONE, vec![group("c")])];

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_partitions_are_answered_3_and_the_others_by_the_coordinator_in_every_version() {
+    fn s097_unknown_partitions_are_answered_3_and_the_others_by_the_coordinator_in_every_version() {
         let world = World::with(&[("a", 3), ("b", 1)]);
         let request = request(&[("a", &[2, 99, 0]), ("no", &[0]), ("b", &[-1, 0]), ("a", &[1])]);
         for version in versions(8) {

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_groups_error_stands_at_each_partition_in_version_1_and_at_the_group_from_2() {
+    fn s100_a_groups_error_stands_at_each_partition_in_version_1_and_at_the_group_from_2() {
         let world = World::with(&[("a", 3)]);
         for version in versions(9) {
             let (error, topics) =
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denied_topic_is_answered_29_in_its_place_and_a_denied_group_30() {
+    fn s099_a_denied_topic_is_answered_29_in_its_place_and_a_denied_group_30() {
         let mut world = World::with(&[("a", 1), ("b", 1), ("c", 1)]);
         world.authorizer.denied_topic = Some((Operation::Describe, "b"));
         let wanted: &[(&str, &[i32])] = &[("a", &[0]), ("b", &[0]), ("c", &[0])];

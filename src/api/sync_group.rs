@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_protocol_is_answered_23_from_version_5_before_anything_else() {
+    fn s062_a_missing_protocol_is_answered_23_from_version_5_before_anything_else() {
         let mut world = World::with(&[]);
         world.authorizer = testing::Rules { denied_group: Some((Operation::Read, "g")), ..Default::default() };
         for version in versions(14) {

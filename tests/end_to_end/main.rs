@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod conformance;
 mod connections;
 mod consumer_protocol;
 mod day;

@@ -7,6 +7,7 @@ use ringgate_group::request::*;
 use ringgate_group::response::*;
 use ringgate_group::{ErrorCode, Request, Response, Text};
 
+use crate::consumer_world::{Consumer, Known};
 use crate::world::*;
 
 fn list(w: &mut World, states: &[&str], types: &[&str]) -> Vec<ListedGroup> {
@@ -105,4 +106,21 @@ fn groups_are_counted_by_state() {
     assert_eq!((counts(&w), w.coordinator.member_count()), (vec![1, 0, 0, 1, 0, 0], 3));
     w.leave(vec![clients[2].leaving()]);
     assert_eq!((counts(&w), w.coordinator.member_count()), (vec![1, 1, 0, 0, 0, 0], 2));
+}
+
+#[test]
+fn s108_a_consumer_group_is_dead_to_who_asks_for_classic_ones() {
+    let mut w = World::new();
+    let mut known = Known::default();
+    known.set(&mut w, "t", 1);
+    Consumer::new("m", &["t"]).join(&mut w);
+    for (api_version, error) in [(5, ErrorCode::NONE), (6, ErrorCode::GROUP_ID_NOT_FOUND)] {
+        let token = w.ask(1, Request::DescribeGroup(DescribeGroupRequest { api_version, group_id: GROUP.into() }));
+        let Response::DescribeGroup(described) = w.answer(token) else { panic!() };
+        assert_eq!((described.error_code, described.group_state.as_str()), (error, "Dead"));
+        assert_eq!((described.protocol_type.as_str(), described.members.len()), ("", 0));
+    }
+    assert_eq!(w.consumers().members.len(), 1);
+    let listed = list(&mut w, &[], &["Consumer"]).remove(0);
+    assert_eq!((listed.protocol_type.as_str(), listed.group_type.as_str()), ("consumer", "consumer"));
 }

@@ -246,3 +246,27 @@ fn s089_a_batch_of_nobody_changes_nothing() {
     assert_eq!((answer.error_code, answer.members.len()), (ErrorCode::NONE, 0));
     assert_eq!(w.state(), "Stable");
 }
+
+#[test]
+fn who_names_nobody_that_there_is_leaves_with_25() {
+    let mut w = World::new();
+    w.stable(1);
+    let answer = w.leave(vec![
+        LeavingMember { member_id: Text::EMPTY, group_instance_id: None },
+        LeavingMember { member_id: Text::EMPTY, group_instance_id: Some("x".into()) },
+        LeavingMember { member_id: "x".into(), group_instance_id: Some("x".into()) },
+    ]);
+    assert!(answer.members.iter().all(|member| member.error_code == ErrorCode::UNKNOWN_MEMBER_ID), "{answer:?}");
+    assert_eq!(w.state(), "Stable");
+}
+
+#[test]
+fn a_given_id_that_leaves_a_stable_group_makes_a_rebalance_as_every_leave_does() {
+    let mut w = World::new();
+    let clients = w.stable(1);
+    let token = w.join(2, Client::new(2).join_request());
+    let member_id = w.joined(token).member_id;
+    let answer = w.leave(vec![LeavingMember { member_id, group_instance_id: None }]);
+    assert_eq!(answer.members[0].error_code, ErrorCode::NONE);
+    assert_eq!(w.heartbeat(&clients[0]), ErrorCode::REBALANCE_IN_PROGRESS);
+}

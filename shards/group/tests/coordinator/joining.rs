@@ -486,3 +486,80 @@ fn s113_what_is_parked_is_answered_16_when_the_gateway_stops() {
     let token = w.ask(1, Request::Heartbeat(clients[0].heartbeat_request()));
     assert!(matches!(w.answer(token), Response::Heartbeat(ErrorCode::COORDINATOR_NOT_AVAILABLE)));
 }
+
+#[test]
+fn an_id_that_nobody_gave_out_with_protocols_that_nobody_has_is_inconsistent_first() {
+    let mut w = World::new();
+    w.stable(1);
+    let request = JoinGroupRequest {
+        member_id: "mine".into(),
+        protocols: vec![protocol("other", &["t"])],
+        ..Client::new(2).join_request()
+    };
+    let token = w.join(2, request);
+    let answer = w.joined(token);
+    assert_eq!((answer.error_code, answer.member_id), (ErrorCode::INCONSISTENT_GROUP_PROTOCOL, "mine".into()));
+}
+
+#[test]
+fn the_initial_delay_ends_when_an_id_that_expires_leaves_only_those_that_have_joined() {
+    let mut w = World::with(|config| config.initial_rebalance_delay = std::time::Duration::from_secs(30));
+    let first = w.enter(&mut Client::new(1));
+    let pending = w.join(2, Client::new(2).join_request());
+    assert_eq!(w.joined(pending).error_code, ErrorCode::MEMBER_ID_REQUIRED);
+    w.advance(SESSION_MS as u64 - 1);
+    w.parked(first);
+    w.advance(1);
+    assert_eq!(w.joined(first).generation_id, 1);
+}
+
+#[test]
+fn a_join_phase_that_ends_by_its_timeout_waits_for_no_given_id_which_may_still_join_later() {
+    let mut w = World::new();
+    let clients = w.stable(1);
+    let mut late = Client { session_ms: 300_000, ..Client::new(2) };
+    let token = w.join(2, late.join_request());
+    late.member_id = w.joined(token).member_id;
+    let leader = w.join(1, clients[0].join_request());
+    w.advance(REBALANCE_MS as u64 - 1);
+    w.parked(leader);
+    w.advance(1);
+    let answer = w.joined(leader);
+    assert_eq!((answer.generation_id, answer.members.len()), (2, 1));
+    let second = w.join(2, late.join_request());
+    let leader = w.join(1, clients[0].join_request());
+    assert_eq!((w.joined(leader).members.len(), w.joined(second).generation_id), (2, 3));
+}
+
+#[test]
+fn when_the_only_member_leaves_a_given_id_holds_up_nothing() {
+    let mut w = World::new();
+    let clients = w.stable(1);
+    let mut second = Client::new(2);
+    let token = w.join(2, second.join_request());
+    second.member_id = w.joined(token).member_id;
+    w.leave(vec![clients[0].leaving()]);
+    w.advance(0);
+    assert_eq!(w.state(), "Empty");
+    let token = w.join(2, second.join_request());
+    w.advance(0);
+    let answer = w.joined(token);
+    assert_eq!((answer.generation_id, answer.leader), (3, second.member_id));
+}
+
+#[test]
+fn a_group_that_emptied_begins_anew_with_another_type_and_the_initial_delay() {
+    let mut w = World::with(|_| {});
+    for (generation, protocol_type) in [(1, "consumer"), (3, "connect")] {
+        let request =
+            JoinGroupRequest { api_version: 3, protocol_type: protocol_type.into(), ..Client::new(1).join_request() };
+        let token = w.join(1, request);
+        w.advance(2_999);
+        w.parked(token);
+        w.advance(1);
+        let answer = w.joined(token);
+        assert_eq!((answer.generation_id, answer.protocol_type), (generation, Some(protocol_type.into())));
+        let left = LeavingMember { member_id: answer.member_id, group_instance_id: None };
+        assert_eq!(w.leave(vec![left]).members[0].error_code, ErrorCode::NONE);
+    }
+}

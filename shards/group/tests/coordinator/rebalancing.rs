@@ -221,3 +221,42 @@ fn a_v0_join_has_its_session_timeout_to_rejoin() {
     w.advance(1);
     assert_eq!(w.joined(leader).members.len(), 1);
 }
+
+#[test]
+fn timeouts_are_taken_over_with_what_else_changes_and_not_by_an_unchanged_join() {
+    let mut w = World::new();
+    let mut clients = w.stable(2);
+    let patient = |client: &Client| JoinGroupRequest { session_timeout_ms: 300_000, ..client.join_request() };
+    let token = w.join(2, patient(&clients[1]));
+    assert_eq!(w.joined(token).error_code, ErrorCode::NONE);
+    w.advance(SESSION_MS as u64 - 1);
+    assert_eq!(w.heartbeat(&clients[0]), ErrorCode::NONE);
+    w.advance(1);
+    assert_eq!(w.heartbeat(&clients[1]), ErrorCode::UNKNOWN_MEMBER_ID);
+
+    clients.truncate(1);
+    let token = w.join(1, patient(&clients[0]));
+    let answer = w.joined(token);
+    clients[0].takes(&answer);
+    w.settle(&clients);
+    w.advance(299_999);
+    assert_eq!(w.heartbeat(&clients[0]), ErrorCode::NONE);
+}
+
+#[test]
+fn a_sync_timer_of_a_rebalance_that_is_over_removes_nobody() {
+    let mut w = World::new();
+    let mut clients = w.stable(2);
+    for client in &mut clients {
+        client.session_ms = 300_000;
+    }
+    w.form(&mut clients);
+    w.advance(REBALANCE_MS as u64 - 1);
+    // Nobody has synced; a changed join begins the next rebalance just before the time is over.
+    let follower = w.join(2, changed(&clients[1]));
+    w.advance(1);
+    w.parked(follower);
+    assert_eq!(w.describe().members.len(), 2);
+    let leader = w.join(1, clients[0].join_request());
+    assert_eq!((w.joined(leader).members.len(), w.joined(follower).generation_id), (2, 3));
+}

@@ -245,3 +245,55 @@ fn a_static_leader_that_rejoins_with_its_id_starts_a_rebalance() {
     w.parked(token);
     assert_eq!(w.state(), "PreparingRebalance");
 }
+
+#[test]
+fn a_static_follower_that_rejoins_with_its_id_and_another_subscription_starts_a_rebalance() {
+    let mut w = World::new();
+    let clients = stable(&mut w, 2);
+    let request = JoinGroupRequest { protocols: vec![protocol("range", &["u"])], ..clients[1].join_request() };
+    let token = w.join(2, request);
+    w.parked(token);
+    assert_eq!(w.state(), "PreparingRebalance");
+}
+
+#[test]
+fn a_static_member_may_leave_its_instance_out_where_it_names_its_id() {
+    let mut w = World::new();
+    let clients = stable(&mut w, 2);
+    let plain = Client { instance: None, ..clients[1].clone() };
+    assert_eq!(w.heartbeat(&plain), ErrorCode::NONE);
+    assert_eq!(w.commit(plain.commit_request(5)), ErrorCode::NONE);
+    let token = w.sync(&plain, &[]);
+    assert_eq!(w.synced(token).assignment, "a1");
+    let token = w.join(2, plain.join_request());
+    assert_eq!(w.joined(token).generation_id, 1);
+    assert_eq!(w.leave(vec![plain.leaving()]).members[0].error_code, ErrorCode::NONE);
+}
+
+#[test]
+fn a_restart_in_a_group_that_is_full_is_refused_as_any_join_is() {
+    let mut w = World::with(|config| {
+        config.max_members_per_group = 2;
+        config.initial_rebalance_delay = std::time::Duration::ZERO;
+    });
+    let clients = stable(&mut w, 2);
+    let token = w.join(9, restarted(&clients[1]).join_request());
+    let answer = w.joined(token);
+    assert_eq!((answer.error_code, answer.member_id), (ErrorCode::GROUP_MAX_SIZE_REACHED, Text::EMPTY));
+    assert_eq!(w.heartbeat(&clients[1]), ErrorCode::NONE, "the id before is still good");
+}
+
+#[test]
+fn a_restart_brings_its_timeouts_along() {
+    let mut w = World::new();
+    let clients = stable(&mut w, 2);
+    let mut again = Client { session_ms: 30_000, ..restarted(&clients[1]) };
+    let token = w.join(9, again.join_request());
+    let answer = w.joined(token);
+    again.takes(&answer);
+    for _ in 0..3 {
+        w.advance(9_000);
+        assert_eq!(w.heartbeat(&clients[0]), ErrorCode::NONE);
+    }
+    assert_eq!(w.heartbeat(&again), ErrorCode::NONE);
+}

@@ -254,3 +254,14 @@ fn a_closed_connection_withdraws_its_sync_and_the_member_has_its_session_to_come
     let again = w.sync(&clients[1], &[]);
     assert_eq!(w.synced(again).assignment, "y");
 }
+
+#[test]
+fn a_sync_in_a_stable_group_does_not_extend_the_session() {
+    let mut w = World::new();
+    let clients = w.stable(1);
+    w.advance(SESSION_MS as u64 - 1);
+    let token = w.sync(&clients[0], &[]);
+    assert_eq!(error(&mut w, token), ErrorCode::NONE);
+    w.advance(1);
+    assert_eq!(w.state(), "Empty");
+}
