@@ -18,6 +18,7 @@ pub mod librdkafka;
 pub mod member;
 pub mod metrics;
 pub mod partition;
+pub mod peer;
 pub mod proxy;
 pub mod raw;
 pub mod record_batch;

@@ -60,19 +60,6 @@ fn all_fine(raw: &mut Raw, heartbeats: Vec<i32>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn heartbeats_behind_a_long_fetch_keep_their_session() {
-    let gateway = gateway();
-    create_topic(&gateway, "quiet", 1).await;
-    let mut raw = Raw::connect(gateway.bootstrap());
-    let member = found_group_with_session(&mut raw, "fetchers", SESSION_MS);
-    let fetch = raw.send(11, &waiting_fetch("quiet", 3_000));
-    let heartbeats = heartbeats_for(&mut raw, Duration::from_millis(2_600), "fetchers", &member);
-    let fetched = raw.receive::<FetchRequest>(11, fetch);
-    assert_eq!(fetched.responses[0].partitions[0].error_code, 0);
-    all_fine(&mut raw, heartbeats);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heartbeats_behind_a_parked_join_keep_their_session() {
     let gateway = gateway();
     // A member that will not rejoin for as long as its rebalance timeout.

@@ -11,6 +11,7 @@ mod large_groups;
 mod offsets;
 mod random_operations;
 mod rebalancing;
+mod reported;
 mod restart;
 mod static_members;
 mod syncing;
