@@ -3,8 +3,8 @@
 
 use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use kafka_protocol::messages::{
-    DescribeGroupsRequest, FindCoordinatorRequest, InitProducerIdRequest, JoinGroupRequest, MetadataRequest,
-    OffsetFetchRequest, ProduceRequest, SyncGroupRequest, TransactionalId, TxnOffsetCommitRequest,
+    ApiVersionsRequest, DescribeGroupsRequest, FindCoordinatorRequest, InitProducerIdRequest, JoinGroupRequest,
+    MetadataRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest, TransactionalId, TxnOffsetCommitRequest,
 };
 
 use crate::common::gateway::{Gateway, Options};
@@ -245,4 +245,19 @@ fn s113_a_parked_join_and_a_parked_sync_are_answered_16_when_the_gateway_stops()
     gateway.ask_to_stop();
     assert_eq!(joins.receive::<JoinGroupRequest>(9, parked_join).error_code, 16);
     assert_eq!(follows.receive::<SyncGroupRequest>(5, parked_sync).error_code, 16);
+}
+
+/// What librdkafka looks for before it serves groups, static members, and groups of KIP-848.
+#[test]
+fn the_versions_by_which_librdkafka_decides_what_a_broker_can_do_are_offered() {
+    let (_gateway, mut raw) = gateway_with_t();
+    let response = raw.call(0, &ApiVersionsRequest::default());
+    // Of OffsetCommit it takes 1 or 2; Kafka 4 has only the latter.
+    let classic = [(10, 0), (8, 2), (9, 1), (11, 0), (14, 0), (12, 0), (13, 0), (18, 0)];
+    let static_members = [(11, 5), (14, 3), (12, 3)];
+    let consumer = [(68, 1), (69, 0), (8, 9), (9, 9)];
+    for (key, version) in classic.into_iter().chain(static_members).chain(consumer) {
+        let api = response.api_keys.iter().find(|api| api.api_key == key).expect("an API that is served");
+        assert!((api.min_version..=api.max_version).contains(&version), "{api:?}, version {version}");
+    }
 }

@@ -124,3 +124,29 @@ fn s108_a_consumer_group_is_dead_to_who_asks_for_classic_ones() {
     let listed = list(&mut w, &[], &["Consumer"]).remove(0);
     assert_eq!((listed.protocol_type.as_str(), listed.group_type.as_str()), ("consumer", "consumer"));
 }
+
+#[test]
+fn ids_that_have_not_joined_are_not_described() {
+    let mut w = World::new();
+    w.stable(1);
+    let token = w.join(2, Client::new(2).join_request());
+    assert_eq!(w.joined(token).error_code, ErrorCode::MEMBER_ID_REQUIRED);
+    assert_eq!(w.describe().members.len(), 1);
+}
+
+#[test]
+fn a_gateway_that_loads_describes_deletes_and_lists_nothing_yet() {
+    let mut w = World::new();
+    w.coordinator = ringgate_group::Coordinator::new(w.config.clone(), w.totals.clone(), || 7);
+    let loading = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS;
+    let described = w.describe();
+    assert_eq!((described.error_code, described.group_state), (loading, Text::EMPTY));
+    let token = w.ask(1, Request::DeleteGroup(DeleteGroupRequest { group_id: GROUP.into() }));
+    assert!(matches!(w.answer(token), Response::DeleteGroup(error) if error == loading));
+    let token = w.ask(1, Request::ListGroups(ListGroupsRequest::default()));
+    assert!(matches!(w.answer(token), Response::ListGroups(listed) if listed.error_code == loading));
+    let token = w.ask(1, Request::Leave(LeaveGroupRequest { group_id: GROUP.into(), ..Default::default() }));
+    assert!(matches!(w.answer(token), Response::Leave(left) if left.error_code == loading));
+    let token = w.ask(1, Request::OffsetCommit(commit_request(1)));
+    assert_eq!(w.committed(token), loading);
+}

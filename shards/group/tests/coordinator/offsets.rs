@@ -582,3 +582,105 @@ fn a_consumer_group_keeps_the_offsets_of_what_it_subscribes_to_by_name_or_patter
     assert_eq!(kept, [Text::from("t"), Text::from("u-1")]);
     assert_eq!(delete(&mut w, &["v"]), (ErrorCode::NONE, vec![ErrorCode::NONE]));
 }
+
+#[test]
+fn a_classic_group_looks_at_no_member_of_a_fetch() {
+    let mut w = World::new();
+    let clients = w.stable(1);
+    assert_eq!(w.commit(clients[0].commit_request(7)), ErrorCode::NONE);
+    let topic = FetchTopic { name: "t".into(), topic_id: 0, partition_indexes: vec![0] };
+    let _rebalancing = w.join(1, clients[0].join_request());
+    for (member_id, member_epoch) in [(Some("whoever".into()), 9), (Some(Text::EMPTY), -1), (None, -1)] {
+        let request = OffsetFetchRequest {
+            group_id: GROUP.into(),
+            member_id,
+            member_epoch,
+            topics: Some(vec![topic.clone()]),
+            ..Default::default()
+        };
+        let token = w.ask(1, Request::OffsetFetch(request));
+        let Response::OffsetFetch(fetched) = w.answer(token) else { panic!() };
+        assert_eq!(fetched.topics[0].partitions[0].committed_offset, 7);
+    }
+}
+
+/// Older clients do not ask again after 15 here (KAFKA-17267).
+#[test]
+fn a_fetch_from_a_gateway_that_stops_is_answered_16_and_a_commit_15() {
+    let mut w = World::new();
+    assert_eq!(w.commit(commit_request(7)), ErrorCode::NONE);
+    w.coordinator.handle_shutdown(w.now);
+    w.carry_out();
+    assert_eq!(w.fetch(None).error_code, ErrorCode::NOT_COORDINATOR);
+    assert_eq!(w.commit(commit_request(8)), ErrorCode::COORDINATOR_NOT_AVAILABLE);
+}
+
+#[test]
+fn a_consumer_group_that_has_never_rebalanced_counts_as_subscribed_to_everything() {
+    let mut w = World::with(|_| {});
+    assert_eq!(w.commit(commit_request(7)), ErrorCode::NONE);
+    let parked = w.enter(&mut Client::new(1));
+    assert_eq!(delete(&mut w, &["t", "u"]), (ErrorCode::NONE, vec![ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC; 2]));
+    w.parked(parked);
+}
+
+#[test]
+fn a_group_is_not_deleted_while_it_rebalances_and_one_that_only_commits_is() {
+    let mut w = World::new();
+    let mut clients: Vec<Client> = (1..=2).map(Client::new).collect();
+    let tokens: Vec<_> = clients.iter_mut().map(|client| w.enter(client)).collect();
+    for state in ["PreparingRebalance", "CompletingRebalance"] {
+        assert_eq!(w.state(), state);
+        let token = delete_group(&mut w, GROUP);
+        assert_eq!(deleted(&mut w, token), ErrorCode::NON_EMPTY_GROUP);
+        w.advance(0);
+    }
+    assert!(tokens.into_iter().all(|token| w.joined(token).error_code == ErrorCode::NONE));
+    w.commit(OffsetCommitRequest { group_id: "simple".into(), ..commit_request(1) });
+    let token = delete_group(&mut w, "simple");
+    assert_eq!(deleted(&mut w, token), ErrorCode::NONE);
+}
+
+#[test]
+fn a_retention_that_a_commit_names_waits_until_its_topic_is_not_subscribed_to() {
+    let mut w = World::new();
+    let clients = w.stable(1);
+    let request = OffsetCommitRequest { api_version: 4, retention_time_ms: 5_000, ..clients[0].commit_request(7) };
+    assert_eq!(w.commit(request), ErrorCode::NONE);
+    w.advance(6_000);
+    assert_eq!(w.heartbeat(&clients[0]), ErrorCode::NONE);
+    expire(&mut w);
+    assert_eq!(w.offset(), 7);
+    w.leave(vec![clients[0].leaving()]);
+    expire(&mut w);
+    assert_eq!(w.offset(), -1);
+}
+
+#[test]
+fn a_group_that_never_had_anything_goes_with_the_next_sweep_but_not_while_somebody_may_join() {
+    let mut w = World::new();
+    let token = w.join(1, Client::new(1).join_request());
+    assert_eq!(w.joined(token).error_code, ErrorCode::MEMBER_ID_REQUIRED);
+    w.restart();
+    assert_eq!((w.state().as_str(), w.describe().protocol_type), ("Empty", Text::EMPTY));
+    let token = w.join(1, Client::new(1).join_request());
+    assert_eq!(w.joined(token).error_code, ErrorCode::MEMBER_ID_REQUIRED);
+    expire(&mut w);
+    assert_eq!(w.coordinator.group_count(), 1);
+    w.advance(SESSION_MS as u64);
+    expire(&mut w);
+    assert_eq!((w.coordinator.group_count(), w.kept.len()), (0, 0));
+}
+
+#[test]
+fn the_last_of_two_values_for_a_partition_in_one_commit_counts() {
+    let mut w = World::new();
+    let mut request = commit_request(1);
+    let second = CommitPartition { committed_offset: 2, ..request.topics[0].partitions[0].clone() };
+    request.topics[0].partitions.push(second);
+    assert_eq!(w.commit(request), ErrorCode::NONE);
+    let bytes = w.totals.bytes();
+    assert_eq!(w.offset(), 2);
+    w.restart();
+    assert_eq!((w.offset(), w.totals.bytes()), (2, bytes));
+}

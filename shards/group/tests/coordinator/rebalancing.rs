@@ -260,3 +260,51 @@ fn a_sync_timer_of_a_rebalance_that_is_over_removes_nobody() {
     let leader = w.join(1, clients[0].join_request());
     assert_eq!((w.joined(leader).members.len(), w.joined(follower).generation_id), (2, 3));
 }
+
+#[test]
+fn a_member_that_expires_while_completing_sends_the_others_back_and_a_given_id_nobody() {
+    let mut w = World::new();
+    let mut clients: Vec<Client> = (1..=3).map(Client::new).collect();
+    w.form(&mut clients);
+    let given = w.join(4, JoinGroupRequest { session_timeout_ms: 6_000, ..Client::new(4).join_request() });
+    assert_eq!(w.joined(given).error_code, ErrorCode::MEMBER_ID_REQUIRED);
+    let parked = w.sync(&clients[1], &[]);
+    w.advance(6_000);
+    assert_eq!((w.totals.members(), w.state().as_str()), (3, "CompletingRebalance"));
+    assert_eq!(w.heartbeat(&clients[0]), ErrorCode::NONE);
+    w.advance(SESSION_MS as u64 - 6_000);
+    // The third neither synced nor was heard of; the second is alive because it waits.
+    assert_eq!(w.synced(parked).error_code, ErrorCode::REBALANCE_IN_PROGRESS);
+    assert_eq!((w.describe().members.len(), w.state().as_str()), (2, "PreparingRebalance"));
+    assert_eq!(w.heartbeat(&clients[2]), ErrorCode::UNKNOWN_MEMBER_ID);
+}
+
+#[test]
+fn a_leader_that_leaves_while_completing_hands_over_to_the_first_that_rejoins() {
+    let mut w = World::new();
+    let mut clients: Vec<Client> = (1..=3).map(Client::new).collect();
+    w.form(&mut clients);
+    w.leave(vec![clients[0].leaving()]);
+    let third = w.join(3, clients[2].join_request());
+    w.advance(REBALANCE_MS as u64);
+    let answer = w.joined(third);
+    assert_eq!((&answer.leader, answer.members.len()), (&clients[2].member_id, 1));
+}
+
+#[test]
+fn a_rebalance_timeout_of_nothing_is_the_session_timeout() {
+    for rebalance_ms in [0, -1] {
+        let mut w = World::new();
+        let mut clients: Vec<Client> =
+            (1..=2).map(|n| Client { join_version: 3, rebalance_ms, ..Client::new(n) }).collect();
+        w.form(&mut clients);
+        w.settle(&clients);
+        let leader = w.join(1, clients[0].join_request());
+        w.advance(5_000);
+        w.heartbeat(&clients[1]);
+        w.advance(SESSION_MS as u64 - 5_001);
+        w.parked(leader);
+        w.advance(1);
+        assert_eq!(w.joined(leader).members.len(), 1);
+    }
+}

@@ -265,3 +265,61 @@ fn a_sync_in_a_stable_group_does_not_extend_the_session() {
     w.advance(1);
     assert_eq!(w.state(), "Empty");
 }
+
+#[test]
+fn a_member_that_waits_for_its_assignment_is_alive_and_has_its_whole_session_after_it() {
+    let mut w = World::new();
+    let mut clients: Vec<Client> = (1..=2).map(Client::new).collect();
+    w.form(&mut clients);
+    let follower = w.sync(&clients[1], &[]);
+    for _ in 0..4 {
+        w.advance(9_000);
+        assert_eq!(w.heartbeat(&clients[0]), ErrorCode::NONE);
+    }
+    w.parked(follower);
+    let leader = w.sync(&clients[0], &[]);
+    assert_eq!((error(&mut w, leader), error(&mut w, follower)), (ErrorCode::NONE, ErrorCode::NONE));
+    w.advance(SESSION_MS as u64 - 1);
+    assert_eq!(w.describe().members.len(), 2);
+    assert_eq!(w.heartbeat(&clients[1]), ErrorCode::NONE);
+}
+
+#[test]
+fn a_sync_is_checked_in_the_order_of_kafka() {
+    let mut w = World::new();
+    let mut clients = vec![Client::with_instance(1, "a"), Client::with_instance(2, "b")];
+    w.form(&mut clients);
+    w.settle(&clients);
+    let base = clients[1].sync_request(&[]);
+    let wrong_generation = SyncGroupRequest { generation_id: 9, protocol_name: Some("x".into()), ..base.clone() };
+    let cases = [
+        // A missing protocol is seen before the group's name is, ...
+        (
+            SyncGroupRequest { protocol_type: None, group_id: Text::EMPTY, ..base.clone() },
+            ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
+        ),
+        // ... an instance before the generation, ...
+        (
+            SyncGroupRequest { group_instance_id: Some("x".into()), ..wrong_generation.clone() },
+            ErrorCode::UNKNOWN_MEMBER_ID,
+        ),
+        (
+            SyncGroupRequest { group_instance_id: Some("a".into()), ..wrong_generation.clone() },
+            ErrorCode::FENCED_INSTANCE_ID,
+        ),
+        // ... and the generation before the protocol.
+        (wrong_generation, ErrorCode::ILLEGAL_GENERATION),
+    ];
+    for (request, expected) in cases {
+        let token = w.ask(2, Request::Sync(request));
+        assert_eq!(error(&mut w, token), expected);
+    }
+    let join = w.join(1, clients[0].join_request());
+    let request = SyncGroupRequest { protocol_name: Some("x".into()), ..base.clone() };
+    let token = w.ask(2, Request::Sync(request));
+    assert_eq!(error(&mut w, token), ErrorCode::INCONSISTENT_GROUP_PROTOCOL, "also before the state");
+    w.parked(join);
+    w.coordinator = ringgate_group::Coordinator::new(w.config.clone(), w.totals.clone(), || 7);
+    let token = w.ask(2, Request::Sync(base));
+    assert_eq!(error(&mut w, token), ErrorCode::COORDINATOR_LOAD_IN_PROGRESS);
+}
