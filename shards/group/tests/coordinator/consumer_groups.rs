@@ -481,3 +481,45 @@ fn an_empty_group_changes_its_kind_with_who_comes_and_keeps_its_offsets() {
     known.tell(&mut world);
     assert_eq!(world.consumers().members.len(), 1);
 }
+
+#[test]
+fn a_member_id_is_one_members_whatever_instance_a_client_names_with_it() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut away = Consumer { instance: Some("i".into()), ..Consumer::new("m3", &["t"]) };
+    let mut members = group(&mut world, &["m1", "m2"]);
+    away.join(&mut world);
+    members.push(away.clone());
+    world.come_to_rest(&mut members);
+    assert_eq!(world.beat_error(away.leaving(-2)), 0);
+    // As a new static member, and as the one that is away.
+    for instance in ["new", "i"] {
+        let twice = Consumer { instance: Some(instance.into()), ..Consumer::new("m1", &["t"]) };
+        assert_eq!(world.beat_error(twice.joining()), 42);
+    }
+    assert_eq!((world.consumers().members.len(), world.totals.members()), (3, 3));
+    // Under its own id the one that is away comes back, and the others were not disturbed.
+    away.join(&mut world);
+    members[2] = away;
+    world.come_to_rest(&mut members);
+    assert_shared_out(&members, 4);
+}
+
+#[test]
+fn a_member_that_wishes_for_more_than_the_gateway_has_room_for_is_told_15_and_stays_as_it_is() {
+    let mut world = World::with(|config| {
+        config.max_group_memory = 16_384;
+        config.consumer_assignment_interval = std::time::Duration::ZERO;
+    });
+    let mut known = Known::default();
+    known.set(&mut world, "t", 1);
+    let mut members = [Consumer::new("m1", &["t"])];
+    members[0].join(&mut world);
+    world.come_to_rest(&mut members);
+    let (before, bytes) = (world.consumers(), world.totals.bytes());
+    let names = (0..1_000).map(|n| ringgate_group::Text::from(format!("topic-{n}"))).collect();
+    let request = ConsumerGroupHeartbeatRequest { subscribed_topic_names: Some(names), ..members[0].owning() };
+    assert_eq!(world.beat_error(request), 15);
+    assert_eq!((world.consumers(), world.totals.bytes()), (before, bytes));
+    assert_eq!(world.coordinator.limits_hit().of(ringgate_group::limits::Limit::GroupMemory), 1);
+    assert!(!members[0].beat(&mut world), "it goes on");
+}

@@ -101,6 +101,8 @@ impl ConsumerGroup {
             let checked = self.check_pattern(regex);
             checked.map_err(|message| (ErrorCode::INVALID_REGULAR_EXPRESSION, Some(message)))?;
         }
+        self.check_id(request)?;
+        self.check_room(ctx, request)?;
         let (slot, mut wishes_changed) = self.find_or_add(ctx, request)?;
         wishes_changed |= self.update(ctx, slot, request);
         self.resolve_if_due(ctx, at);
@@ -123,6 +125,20 @@ impl ConsumerGroup {
                 .unwrap_or(i32::MAX),
             assignment: tells.then(|| member.holding.assigned.clone()),
         })
+    }
+
+    /// An id is one member's: who joins as a static member must not bring that of another one.
+    fn check_id(&self, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
+        let Some(instance_id) = request.instance_id.as_ref().filter(|_| request.member_epoch == 0) else {
+            return Ok(());
+        };
+        match self.ids.get(&request.member_id) {
+            Some(slot) if self.instances.get(instance_id) != Some(slot) => {
+                let message = format!("MemberId {} is that of another member of the group.", request.member_id);
+                Err((ErrorCode::INVALID_REQUEST, Some(message)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The member that speaks; a new one where that is in order (6.4). Whether the group's wishes have changed by it.

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use twox_hash::XxHash3_64;
 
 use super::ConsumerGroup;
+use super::heartbeat::Refused;
 use super::member::Member;
 use crate::coordinator::ctx::{At, Ctx};
 use crate::limits::{REGEX_BYTES_MAX, REGEX_COMPILED_BYTES_MAX, REGEX_REFRESH_MS_MIN, REGEX_RESOLVE_MS_MIN};
+use crate::request::ConsumerGroupHeartbeatRequest;
 use crate::topics::Topics;
-use crate::{Effect, Text};
+use crate::{Effect, ErrorCode, Text};
 
 /// A pattern that members subscribe to.
 #[derive(Debug, Default)]
@@ -58,6 +60,25 @@ impl ConsumerGroup {
     /// What is wrong with a pattern that nobody in the group uses yet.
     pub(super) fn check_pattern(&self, pattern: &Text) -> Result<(), String> {
         if self.patterns.contains_key(pattern) { Ok(()) } else { compile(pattern.as_str()).map(drop) }
+    }
+
+    /// Whether there is room in the gateway for what a known member wishes for now. A new one has it reserved.
+    pub(super) fn check_room(&self, ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
+        let slot = match &request.instance_id {
+            Some(instance_id) => self.instances.get(instance_id),
+            None => self.ids.get(&request.member_id),
+        };
+        let (Some(slot), Some(names)) = (slot, &request.subscribed_topic_names) else { return Ok(()) };
+        let bytes = |names: &[Text]| names.iter().map(|name| size_of::<Text>() + name.len()).sum::<usize>();
+        let more = bytes(names).saturating_sub(bytes(&self.member(*slot).names));
+        if more > 0 {
+            if !ctx.reserve(more) {
+                return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
+            }
+            // It is counted where the member is.
+            ctx.totals.remove_bytes(more);
+        }
+        Ok(())
     }
 
     pub(super) fn subscribe(&mut self, names: &[Text], regex: Option<&Text>) {
