@@ -7,7 +7,7 @@ use ringgate_group::request::DeleteGroupRequest;
 use ringgate_group::{ErrorCode, Request, Response};
 
 use super::groups::{ask, distinct, text, wrong_kind};
-use super::{Operation, Outcome, RequestContext, Resource};
+use super::{Authorizer, Operation, Outcome, RequestContext, Resource};
 
 /// Serves a DeleteGroups: each group is deleted or refused on its own, one that is named twice once.
 pub async fn handle(ctx: &RequestContext, request: DeleteGroupsRequest) -> Outcome {
@@ -16,22 +16,29 @@ pub async fn handle(ctx: &RequestContext, request: DeleteGroupsRequest) -> Outco
 }
 
 async fn delete(ctx: &RequestContext, group_id: GroupId) -> DeletableGroupResult {
-    let error = if ctx.allowed(Operation::Delete, Resource::Group(&group_id)) {
-        let request = DeleteGroupRequest { group_id: text(&group_id) };
-        match ask(ctx, &group_id, Request::DeleteGroup(request)).await {
-            Response::DeleteGroup(error) => error,
-            other => wrong_kind(&other),
+    let error = match denied(ctx, &group_id) {
+        Some(error) => error,
+        None => {
+            let request = DeleteGroupRequest { group_id: text(&group_id) };
+            match ask(ctx, &group_id, Request::DeleteGroup(request)).await {
+                Response::DeleteGroup(error) => error,
+                other => wrong_kind(&other),
+            }
         }
-    } else {
-        ErrorCode::GROUP_AUTHORIZATION_FAILED
     };
     DeletableGroupResult::default().with_group_id(group_id).with_error_code(error.0)
+}
+
+/// What is answered to who may not delete the group.
+fn denied(authorizer: &dyn Authorizer, group_id: &str) -> Option<ErrorCode> {
+    let allowed = authorizer.allowed(Operation::Delete, Resource::Group(group_id));
+    (!allowed).then_some(ErrorCode::GROUP_AUTHORIZATION_FAILED)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::testing::{as_read, versions};
+    use crate::api::testing::{Rules, as_read, versions};
     use kafka_protocol::protocol::StrBytes;
 
     #[test]
@@ -49,5 +56,12 @@ mod tests {
             let response = DeleteGroupsResponse::default().with_results(vec![result]);
             assert_eq!(as_read(version, &response).results[0].error_code, 68);
         }
+    }
+
+    #[test]
+    fn who_may_not_delete_a_group_is_answered_30_for_it() {
+        let rules = Rules { denied_group: Some((Operation::Delete, "g")), ..Default::default() };
+        assert_eq!(denied(&rules, "g"), Some(ErrorCode::GROUP_AUTHORIZATION_FAILED));
+        assert_eq!(denied(&rules, "other"), None);
     }
 }

@@ -7,7 +7,7 @@ use ringgate_group::request::DescribeGroupRequest;
 use ringgate_group::{ErrorCode, Request, Response};
 
 use super::groups::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED, ask, distinct, may_describe, string, text, wrong_kind};
-use super::{Outcome, RequestContext};
+use super::{Authorizer, Outcome, RequestContext};
 
 /// The first version with authorized operations (KIP-430).
 const OPERATIONS_SINCE: i16 = 3;
@@ -24,15 +24,26 @@ pub async fn handle(ctx: &RequestContext, request: DescribeGroupsRequest) -> Out
 }
 
 async fn describe(ctx: &RequestContext, group_id: GroupId, operations_asked: bool) -> DescribedGroup {
-    if !may_describe(ctx, &group_id) {
-        let code = ErrorCode::GROUP_AUTHORIZATION_FAILED.0;
-        return DescribedGroup::default().with_group_id(group_id).with_error_code(code);
+    if let Some(denied) = denied(ctx, &group_id) {
+        return denied;
     }
     let request = DescribeGroupRequest { api_version: ctx.api_version, group_id: text(&group_id) };
     match ask(ctx, &group_id, Request::DescribeGroup(request)).await {
         Response::DescribeGroup(described) => response(ctx.api_version, group_id, operations_asked, described),
         other => wrong_kind(&other),
     }
+}
+
+/// The answer to who may not look at the group.
+fn denied(authorizer: &dyn Authorizer, group_id: &GroupId) -> Option<DescribedGroup> {
+    let code = ErrorCode::GROUP_AUTHORIZATION_FAILED.0;
+    let refused = || {
+        DescribedGroup::default()
+            .with_group_id(group_id.clone())
+            .with_error_code(code)
+            .with_authorized_operations(OPERATIONS_NOT_ASKED)
+    };
+    (!may_describe(authorizer, group_id)).then(refused)
 }
 
 fn response(
@@ -73,7 +84,8 @@ fn response(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{as_read, versions};
+    use super::super::Operation;
+    use super::super::testing::{Rules, as_read, versions};
     use super::*;
     use bytes::Bytes;
     use kafka_protocol::protocol::StrBytes;
@@ -147,5 +159,18 @@ mod tests {
             assert_eq!((group.error_code, group.group_state.as_str()), (69, "Dead"));
             assert_eq!(group.error_message.is_some(), version >= 6, "version {version}");
         }
+    }
+
+    #[test]
+    fn s109_who_may_not_look_at_a_group_is_answered_30_without_a_state() {
+        let rules = Rules { denied_group: Some((Operation::Describe, "g")), ..Default::default() };
+        let group_id = |name| GroupId(StrBytes::from_static_str(name));
+        for version in versions(15) {
+            let group = denied(&rules, &group_id("g")).expect("denied");
+            let group = as_read(version, &DescribeGroupsResponse::default().with_groups(vec![group])).groups.remove(0);
+            assert_eq!((group.error_code, group.group_id.as_str(), group.group_state.as_str()), (30, "g", ""));
+            assert_eq!(group.authorized_operations, OPERATIONS_NOT_ASKED);
+        }
+        assert!(denied(&rules, &group_id("other")).is_none());
     }
 }

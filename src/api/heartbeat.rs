@@ -5,27 +5,31 @@ use ringgate_group::{ErrorCode, Request, Response, request};
 use ringgate_shards::call::HeartbeatSeenCall;
 
 use super::groups::{ask, may_read, text, wrong_kind};
-use super::{Outcome, RequestContext};
+use super::{Authorizer, Outcome, RequestContext};
 
 /// Serves a Heartbeat.
 pub async fn handle(ctx: &RequestContext, request: HeartbeatRequest) -> Outcome {
-    let error = if may_read(ctx, &request.group_id) {
-        match ask(ctx, &request.group_id, Request::Heartbeat(to_group(&request))).await {
+    let error = match denied(ctx, &request.group_id) {
+        Some(error) => error,
+        None => match ask(ctx, &request.group_id, Request::Heartbeat(to_group(&request))).await {
             Response::Heartbeat(error) => error,
             other => wrong_kind(&other),
-        }
-    } else {
-        ErrorCode::GROUP_AUTHORIZATION_FAILED
+        },
     };
     ctx.respond(&HeartbeatResponse::default().with_error_code(error.0))
 }
 
 /// Refreshes the session of a Heartbeat whose turn is still to come; nobody waits for it.
 pub(super) fn seen(ctx: &RequestContext, request: &HeartbeatRequest) {
-    if may_read(ctx, &request.group_id) {
+    if denied(ctx, &request.group_id).is_none() {
         let owner = ctx.shard().route().group(&request.group_id);
         drop(ctx.shard().submit_to(owner, HeartbeatSeenCall { heartbeat: to_group(request) }));
     }
+}
+
+/// What is answered to who may not read with the group.
+fn denied(authorizer: &dyn Authorizer, group_id: &str) -> Option<ErrorCode> {
+    (!may_read(authorizer, group_id)).then_some(ErrorCode::GROUP_AUTHORIZATION_FAILED)
 }
 
 fn to_group(request: &HeartbeatRequest) -> request::HeartbeatRequest {
@@ -39,7 +43,8 @@ fn to_group(request: &HeartbeatRequest) -> request::HeartbeatRequest {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{as_read, versions};
+    use super::super::Operation;
+    use super::super::testing::{Rules, as_read, versions};
     use super::*;
     use kafka_protocol::messages::GroupId;
     use kafka_protocol::protocol::StrBytes;
@@ -62,5 +67,12 @@ mod tests {
             let read = as_read(version, &HeartbeatResponse::default().with_error_code(code));
             assert_eq!(read.error_code, 27, "version {version}");
         }
+    }
+
+    #[test]
+    fn who_may_not_read_with_the_group_is_answered_30() {
+        let rules = Rules { denied_group: Some((Operation::Read, "g")), ..Default::default() };
+        assert_eq!(denied(&rules, "g"), Some(ErrorCode::GROUP_AUTHORIZATION_FAILED));
+        assert_eq!(denied(&rules, "other"), None);
     }
 }

@@ -8,7 +8,7 @@ use ringgate_group::{ErrorCode, Request, Response, Text};
 use ringgate_shards::call::GroupCall;
 
 use super::groups::{client_host, may_read, string, text, wrong_kind};
-use super::{Outcome, RequestContext};
+use super::{Authorizer, Outcome, RequestContext};
 
 /// The first version with a rebalance timeout.
 const REBALANCE_TIMEOUT_SINCE: i16 = 1;
@@ -21,9 +21,8 @@ const SKIP_ASSIGNMENT_SINCE: i16 = 9;
 
 /// Serves a JoinGroup.
 pub async fn handle(ctx: &RequestContext, request: JoinGroupRequest) -> Outcome {
-    if !may_read(ctx, &request.group_id) {
-        let refused = refusal(ErrorCode::GROUP_AUTHORIZATION_FAILED);
-        return ctx.respond(&response(ctx.api_version, refused));
+    if let Some(denied) = denied(ctx, ctx.api_version, &request.group_id) {
+        return ctx.respond(&denied);
     }
     let owner = ctx.shard().route().group(&request.group_id);
     ctx.connection.parks_at(owner);
@@ -32,6 +31,12 @@ pub async fn handle(ctx: &RequestContext, request: JoinGroupRequest) -> Outcome 
         Response::Join(joined) => ctx.respond(&response(ctx.api_version, joined)),
         other => wrong_kind(&other),
     }
+}
+
+/// The answer to who may not read with the group.
+fn denied(authorizer: &dyn Authorizer, version: i16, group_id: &str) -> Option<JoinGroupResponse> {
+    let refused = || response(version, refusal(ErrorCode::GROUP_AUTHORIZATION_FAILED));
+    (!may_read(authorizer, group_id)).then(refused)
 }
 
 fn to_group(
@@ -99,7 +104,8 @@ fn response(version: i16, joined: ringgate_group::response::JoinGroupResponse) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{as_read, versions};
+    use super::super::Operation;
+    use super::super::testing::{Rules, as_read, versions};
     use super::*;
     use bytes::Bytes;
     use kafka_protocol::messages::GroupId;
@@ -168,6 +174,16 @@ mod tests {
             assert_eq!(read.protocol_name.as_deref(), if version >= 7 { None } else { Some("") });
             assert!(read.protocol_type.is_none() && read.members.is_empty());
             assert_eq!((read.leader.as_str(), read.member_id.as_str()), ("", ""));
+        }
+    }
+
+    #[test]
+    fn who_may_not_read_with_the_group_is_answered_30_and_no_id() {
+        let rules = Rules { denied_group: Some((Operation::Read, "g")), ..Default::default() };
+        for version in versions(11) {
+            let read = as_read(version, &denied(&rules, version, "g").expect("denied"));
+            assert_eq!((read.error_code, read.generation_id, read.member_id.as_str()), (30, -1, ""));
+            assert!(denied(&rules, version, "other").is_none());
         }
     }
 }

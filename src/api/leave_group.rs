@@ -6,21 +6,26 @@ use ringgate_group::request::LeavingMember;
 use ringgate_group::{ErrorCode, Request, Response};
 
 use super::groups::{ask, may_read, string, text, wrong_kind};
-use super::{Outcome, RequestContext};
+use super::{Authorizer, Outcome, RequestContext};
 
 /// The first version that names several members (KIP-345).
 const BATCH_SINCE: i16 = 3;
 
 /// Serves a LeaveGroup.
 pub async fn handle(ctx: &RequestContext, request: LeaveGroupRequest) -> Outcome {
-    if !may_read(ctx, &request.group_id) {
-        let code = ErrorCode::GROUP_AUTHORIZATION_FAILED.0;
-        return ctx.respond(&LeaveGroupResponse::default().with_error_code(code));
+    if let Some(denied) = denied(ctx, &request.group_id) {
+        return ctx.respond(&denied);
     }
     match ask(ctx, &request.group_id, Request::Leave(to_group(ctx.api_version, &request))).await {
         Response::Leave(left) => ctx.respond(&response(ctx.api_version, left)),
         other => wrong_kind(&other),
     }
+}
+
+/// The answer to who may not read with the group.
+fn denied(authorizer: &dyn Authorizer, group_id: &str) -> Option<LeaveGroupResponse> {
+    let code = ErrorCode::GROUP_AUTHORIZATION_FAILED.0;
+    (!may_read(authorizer, group_id)).then(|| LeaveGroupResponse::default().with_error_code(code))
 }
 
 fn to_group(version: i16, request: &LeaveGroupRequest) -> ringgate_group::request::LeaveGroupRequest {
@@ -56,7 +61,8 @@ fn response(version: i16, left: ringgate_group::response::LeaveGroupResponse) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{as_read, versions};
+    use super::super::Operation;
+    use super::super::testing::{Rules, as_read, versions};
     use super::*;
     use kafka_protocol::messages::GroupId;
     use kafka_protocol::messages::leave_group_request::MemberIdentity;
@@ -119,5 +125,15 @@ mod tests {
             let coordinators = as_read(version, &response(version, left(ErrorCode::UNKNOWN_MEMBER_ID, &[])));
             assert_eq!(coordinators.error_code, 25);
         }
+    }
+
+    #[test]
+    fn who_may_not_read_with_the_group_is_answered_30_as_a_whole() {
+        let rules = Rules { denied_group: Some((Operation::Read, "g")), ..Default::default() };
+        for version in versions(13) {
+            let read = as_read(version, &denied(&rules, "g").expect("denied"));
+            assert_eq!((read.error_code, read.members.len()), (30, 0));
+        }
+        assert!(denied(&rules, "other").is_none());
     }
 }
