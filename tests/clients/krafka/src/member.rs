@@ -17,13 +17,15 @@ use crate::day::{Outcome, within};
 use crate::records::Reading;
 
 /// What a member is asked for.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Options {
     pub group: String,
     pub topic: String,
     /// The group.instance.id of a static member.
     pub instance: Option<String>,
     pub strategy: PartitionAssignmentStrategy,
+    /// How often the member tells the coordinator that it lives, and hears of rebalances.
+    pub heartbeat: Duration,
 }
 
 /// Polls in a task of its own, from the earliest offsets, and commits only when it is told to.
@@ -50,7 +52,7 @@ impl Member {
             .auto_offset_reset(AutoOffsetReset::Earliest)
             .enable_auto_commit(false)
             .session_timeout(Duration::from_secs(10))
-            .heartbeat_interval(Duration::from_millis(500))
+            .heartbeat_interval(options.heartbeat)
             .partition_assignment_strategy(options.strategy)
             .rebalance_listener(revoked.clone());
         if let Some(instance) = &options.instance {
