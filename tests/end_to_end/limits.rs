@@ -1,4 +1,5 @@
-//! Every limit that has a setting, through a socket: at the limit, and one past it.
+//! Every limit that has a setting, through a socket: at the limit, and one past it. Those of groups are in
+//! `group_limits`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +7,6 @@ use std::net::TcpStream;
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchRequest, FetchTopic};
-use kafka_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
 use kafka_protocol::messages::offset_commit_request::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -17,71 +17,10 @@ use crate::common::gateway::{Gateway, Options};
 use crate::common::librdkafka::create_topic;
 use crate::common::raw::{Raw, Writer, batch, frame, string, topic_name};
 use crate::common::{LIVENESS, eventually};
-use crate::routing::{ask_for_member_id, join_request};
 
 fn is_alive(gateway: &Gateway) {
     let response = Raw::connect(gateway.bootstrap()).call(9, &MetadataRequest::default());
     assert_eq!(response.brokers.len(), gateway.nodes().len());
-}
-
-/// The code of a first join of version 3, which needs no member id and is refused or parked at once.
-fn join_code(raw: &mut Raw, request: &JoinGroupRequest) -> i16 {
-    raw.call(9, request).error_code
-}
-
-fn with_timeout(group: &str, session_timeout_ms: i32) -> JoinGroupRequest {
-    join_request(group, "").with_session_timeout_ms(session_timeout_ms)
-}
-
-fn protocol(name: &str, bytes: usize) -> JoinGroupRequestProtocol {
-    JoinGroupRequestProtocol::default().with_name(string(name)).with_metadata(Bytes::from(vec![1; bytes]))
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn joins_are_bounded_by_session_timeout_protocols_metadata_and_group_id() {
-    // 79 is the answer to a sound first join: come again with this id.
-    let gateway = Gateway::start(Options::new(2).set("max-member-blob-bytes", 2_000));
-    let mut raw = Raw::connect(gateway.bootstrap());
-    for (timeout_ms, code) in [(5_999, 26), (6_000, 79), (1_800_000, 79), (1_800_001, 26)] {
-        assert_eq!(join_code(&mut raw, &with_timeout("timeouts", timeout_ms)), code, "{timeout_ms} ms");
-    }
-    for (count, code) in [(16, 79), (17, 42)] {
-        let protocols = (0..count).map(|n| protocol(&format!("p{n}"), 1)).collect();
-        assert_eq!(join_code(&mut raw, &join_request("many", "").with_protocols(protocols)), code, "{count} protocols");
-    }
-    for (bytes, code) in [(2_000, 79), (2_001, 42)] {
-        let protocols = vec![protocol("range", bytes)];
-        assert_eq!(join_code(&mut raw, &join_request("large", "").with_protocols(protocols)), code, "{bytes} bytes");
-    }
-    for (length, code) in [(246, 79), (247, 24)] {
-        assert_eq!(join_code(&mut raw, &join_request(&"g".repeat(length), "")), code, "{length} bytes of group id");
-    }
-    is_alive(&gateway);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_and_members_are_counted_over_the_whole_gateway() {
-    let gateway = Gateway::start(Options::new(3).set("max-groups", 2).set("max-total-members", 3));
-    let mut raw = Raw::connect(gateway.bootstrap());
-    // Ids that were given out count, whichever shard owns the group.
-    ask_for_member_id(&mut raw, "first");
-    ask_for_member_id(&mut raw, "second");
-    assert_eq!(join_code(&mut raw, &join_request("third", "")), 15, "a third group");
-    ask_for_member_id(&mut raw, "first");
-    assert_eq!(join_code(&mut raw, &join_request("second", "")), 15, "a fourth member");
-    // They go with their connection, and make room.
-    drop(raw);
-    let mut raw = Raw::connect(gateway.bootstrap());
-    eventually("room for a member", || join_code(&mut raw, &join_request("second", "")) == 79).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_group_takes_no_more_members() {
-    let gateway = Gateway::start(Options::new(2).set("max-members-per-group", 1));
-    let mut first = Raw::connect(gateway.bootstrap());
-    crate::connections::found_group_with_session(&mut first, "small", 30_000);
-    let mut second = Raw::connect(gateway.bootstrap());
-    assert_eq!(join_code(&mut second, &join_request("small", "")), 81);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,6 +13,7 @@ mod consumer_protocol;
 mod day;
 mod disk_full;
 mod fetching;
+mod group_limits;
 mod groups;
 mod hostile;
 mod idempotence;
