@@ -13,7 +13,7 @@ use ringgate_shards::call::ReportCall;
 use ringgate_shards::metrics::ShardReport;
 use ringgate_wire::versions::served;
 
-use crate::admin::{Family, MetricsSource};
+use crate::admin::{Family, Kind, MetricsSource};
 use crate::net::accept::{ConnectionCount, Front};
 
 /// One shard's answer.
@@ -153,6 +153,28 @@ impl MetricsSource for Source {
     }
 }
 
+/// How long tasks keep their shards.
+fn slices(shards: &[ShardScrape]) -> [Family; 2] {
+    let mut taken = Family::new(
+        Kind::Histogram,
+        "ringgate_slice_seconds",
+        "How long a task kept its shard at a time, by slice_clock.",
+    );
+    let mut longest =
+        Family::gauge("ringgate_slice_seconds_max", "The longest slice since the start, by kind of task.");
+    for shard in shards {
+        let number = shard.report.shard.to_string();
+        let slices = &shard.report.slices;
+        let buckets: Vec<(f64, u64)> =
+            slices.at_most.iter().map(|(most, count)| (most.as_secs_f64(), *count)).collect();
+        taken.push_histogram(&[("shard", &number)], &buckets, slices.total.as_secs_f64(), slices.count);
+        for (task, took) in &slices.longest {
+            longest.push(&[("shard", &number), ("task", task)], took.as_secs_f64());
+        }
+    }
+    [taken, longest]
+}
+
 fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usize, file_jobs: usize) -> Vec<Family> {
     let mut all = vec![
         Family::gauge("ringgate_open_connections", "Connections of all shards.").with(&[], connections),
@@ -206,5 +228,6 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
         stalls.push(&[("shard", &number)], stats.stalls());
     }
     all.extend([lag, stalls]);
+    all.extend(slices(shards));
     all
 }

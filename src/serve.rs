@@ -169,6 +169,7 @@ fn parts(seeds: Vec<Seed>, waiting: Vec<Notified>, bound: Vec<Bound>) -> Vec<Sha
 }
 
 async fn serve_shard(parts: ShardParts, common: Common) {
+    ringgate_runtime::time_slices_by(common.config.slice_clock);
     let running = parts.seed.start().await;
     let shard = running.shard().clone();
     // The receiver is gone only when the start has failed, which ends the process.
@@ -203,9 +204,10 @@ async fn serve_shard(parts: ShardParts, common: Common) {
     let mut accepting = Vec::new();
     for (advertised, door, listener) in parts.listeners {
         let listener = listener.into_listener();
-        accepting.push(ringgate_runtime::spawn(accept(front.clone(), listener, Rc::new(advertised), door)));
+        accepting
+            .push(ringgate_runtime::spawn_as("accept", accept(front.clone(), listener, Rc::new(advertised), door)));
     }
-    let scrapes = ringgate_runtime::spawn(common.scrapes.answer(front.clone()));
+    let scrapes = ringgate_runtime::spawn_as("scrapes", common.scrapes.answer(front.clone()));
     shard.stopping().await;
     for task in accepting {
         task.await;

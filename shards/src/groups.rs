@@ -170,7 +170,7 @@ impl Groups {
         }
         self.pumping.set(true);
         let shard = shard.clone();
-        ringgate_runtime::spawn(async move {
+        ringgate_runtime::spawn_as("group_effects", async move {
             let groups = &shard.groups;
             loop {
                 ringgate_runtime::yield_now().await;
@@ -232,7 +232,7 @@ impl Groups {
     ) {
         let done = shard.files.run(work);
         let shard = shard.clone();
-        ringgate_runtime::spawn(async move {
+        ringgate_runtime::spawn_as("group_assignment", async move {
             let groups = &shard.groups;
             match done.await {
                 Ok(done) => tell(&mut groups.coordinator.borrow_mut(), groups.now(), done),
@@ -250,7 +250,7 @@ impl Groups {
         }
         self.writing.set(true);
         let shard = shard.clone();
-        ringgate_runtime::spawn(async move {
+        ringgate_runtime::spawn_as("group_writes", async move {
             let groups = &shard.groups;
             loop {
                 let batch = groups.batcher.borrow_mut().poll_batch(groups.clock.mono_us());

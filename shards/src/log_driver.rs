@@ -79,7 +79,7 @@ impl<L: JobLog> LogDriver<L> {
             let Some(job) = job else { return };
             self.jobs_out.set(self.jobs_out.get() + 1);
             let (this, shard) = (self.clone(), shard.clone());
-            ringgate_runtime::spawn(async move {
+            ringgate_runtime::spawn_as("log_job", async move {
                 let done = shard.files.run(move || L::run(job)).await;
                 this.jobs_out.set(this.jobs_out.get() - 1);
                 match done {

@@ -1,5 +1,7 @@
 //! What a shard has counted, for a scrape.
 
+use ringgate_runtime::SliceReport;
+
 use crate::Shard;
 
 /// One shard's counters and gauges at one moment.
@@ -27,6 +29,8 @@ pub struct ShardReport {
     pub commit_batches: u64,
     /// Records in them.
     pub commit_records: u64,
+    /// How long its tasks kept it at a time.
+    pub slices: SliceReport,
     /// Limits of groups and partitions that were hit, by name.
     pub limits_hit: Vec<(&'static str, u64)>,
 }
@@ -43,6 +47,7 @@ impl ShardReport {
             bytes_out: counters.bytes_out.get(),
             batches_refused: counters.batches_refused.get(),
             mailbox_depth: shard.mailroom.depth(shard.id()),
+            slices: ringgate_runtime::slices(),
             limits_hit: counters.limits_hit().chain(groups.limits_hit).collect(),
             ..groups
         }

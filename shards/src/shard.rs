@@ -331,7 +331,7 @@ impl Shard {
             Poll::Ready(reply) => self.reply(to, reply),
             Poll::Pending => {
                 let shard = self.clone();
-                ringgate_runtime::spawn(async move {
+                ringgate_runtime::spawn_as("owner_answer", async move {
                     let reply = pin!(answer).await;
                     shard.reply(to, reply);
                 })

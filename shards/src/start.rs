@@ -97,16 +97,16 @@ impl Seed {
             clock: self.clock,
             catalogue: catalogue.clone(),
         });
-        let mailbox = ringgate_runtime::spawn(shard.clone().serve_mailbox(self.mailbox, self.notified));
-        let timers = ringgate_runtime::spawn(Timers::turn(shard.clone()));
+        let mailbox = ringgate_runtime::spawn_as("mailbox", shard.clone().serve_mailbox(self.mailbox, self.notified));
+        let timers = ringgate_runtime::spawn_as("timers", Timers::turn(shard.clone()));
         shard.groups.topics(shard.catalogue());
         shard.groups.load(&shard).await;
         shard.partitions.open_missing(&shard, &catalogue).await;
-        let expiry = ringgate_runtime::spawn(Groups::expire(shard.clone()));
-        let retention = ringgate_runtime::spawn(Partitions::retain(shard.clone()));
+        let expiry = ringgate_runtime::spawn_as("offset_expiry", Groups::expire(shard.clone()));
+        let retention = ringgate_runtime::spawn_as("retention", Partitions::retain(shard.clone()));
         let mut tasks = vec![mailbox, timers, expiry, retention];
         if let Fsync::Interval(period) = shard.settings.fsync {
-            tasks.push(ringgate_runtime::spawn(sync_every(shard.clone(), period)));
+            tasks.push(ringgate_runtime::spawn_as("interval_sync", sync_every(shard.clone(), period)));
         }
         Running { shard, tasks: RefCell::new(tasks) }
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringgate_runtime::Placement;
+use ringgate_runtime::{Placement, SliceClock};
 
 use super::error::{ConfigError, Source, refused};
 use super::sources::Given;
@@ -59,6 +59,7 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         shards: shards as u16,
         placement: cpus.map_or(Placement::Unpinned, Placement::Cpus),
         spin: values.time("spin"),
+        slice_clock: if values.choice("slice_clock") == "cpu" { SliceClock::Cpu } else { SliceClock::Wall },
         mailbox_capacity: values.count("mailbox_capacity") as usize,
         shutdown_timeout: values.time("shutdown_timeout"),
         data: values.store_directory(),

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ringgate_runtime::Placement;
+use ringgate_runtime::{Placement, SliceClock};
 
 pub use error::{ConfigError, Source};
 pub use kafka_names::{BrokerSetting, BrokerSettings};
@@ -48,6 +48,7 @@ pub struct Config {
     pub placement: Placement,
     /// Zero: sleep at once.
     pub spin: Duration,
+    pub slice_clock: SliceClock,
     pub mailbox_capacity: usize,
     pub shutdown_timeout: Duration,
     /// Where the embedded store lies.

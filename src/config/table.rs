@@ -204,6 +204,9 @@ pub const SETTINGS: &[Setting] = &[
     row(SHARDS, "spin", time_or_zero(Duration::from_micros(1), ms(10), "sleep at once"), Some("0"),
         "How long a shard polls before it sleeps: 50us takes the wake-up off the latency, for a CPU that is \
          never idle."),
+    row(SHARDS, "slice_clock", Kind::Choice(&["wall", "cpu"]), Some("wall"),
+        "What ringgate_slice_seconds is measured by. wall: the time of day, for next to nothing; on a busy machine \
+         it shows waits for the CPU, too. cpu: the thread's own time, for about a microsecond a slice."),
     row(SHARDS, "mailbox_capacity", count(16, 1 << 20), Some("1024"),
         "Requests of other shards that wait for one shard; when full, the senders stop reading."),
     row(SHARDS, "shutdown_timeout", time(ms(100), secs(HOUR)), Some("10s"),

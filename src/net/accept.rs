@@ -182,7 +182,7 @@ fn welcome(
     });
     front.open_here.set(front.open_here.get() + 1);
     let front = front.clone();
-    ringgate_runtime::spawn(async move {
+    ringgate_runtime::spawn_as("connection", async move {
         let id = connection.id;
         let end = connection::serve(connection, stream, front.shared.clone()).await;
         front.fetch_sessions.borrow_mut().connection_closed(id);

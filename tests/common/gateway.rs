@@ -39,6 +39,12 @@ impl Advertise {
     }
 }
 
+/// The gateway's binary: that of this build, or what `RINGGATE_TEST_BINARY` names, a release build for what is
+/// measured.
+fn binary() -> PathBuf {
+    std::env::var_os("RINGGATE_TEST_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_ringgate").into(), PathBuf::from)
+}
+
 /// How a gateway is started.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -357,12 +363,12 @@ fn start_in_vain(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path
 fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, written: &Written) -> Process {
     // A file left by an earlier process would pass for this one's.
     let _ = std::fs::remove_file(ready_file);
-    let binary = env!("CARGO_BIN_EXE_ringgate");
+    let binary = binary();
     let mut command = match options.open_files {
         None => Command::new(binary),
         Some(limit) => {
             let mut shell = Command::new("sh");
-            shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\""), binary]);
+            shell.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).arg(binary);
             shell
         }
     };

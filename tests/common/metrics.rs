@@ -14,14 +14,20 @@ pub fn admin(gateway: &Gateway) -> SocketAddr {
     banner[at..end].parse().expect("an address")
 }
 
-/// A family's sum over all shards and whatever else its lines differ in, of those with `label`
-/// (`name="value"`).
-pub fn metric(gateway: &Gateway, family: &str, label: &str) -> u64 {
+/// All metrics, as Prometheus reads them.
+pub fn exposition(gateway: &Gateway) -> String {
     let mut stream = TcpStream::connect(admin(gateway)).expect("connect");
     stream.set_read_timeout(Some(LIVENESS)).expect("read timeout");
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n").expect("ask");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("metrics");
+    text
+}
+
+/// A family's sum over all shards and whatever else its lines differ in, of those with `label`
+/// (`name="value"`).
+pub fn metric(gateway: &Gateway, family: &str, label: &str) -> u64 {
+    let text = exposition(gateway);
     let begin = format!("{family}{{");
     let lines = text.lines().filter(|line| line.starts_with(&begin) && line.contains(label));
     lines.map(|line| line.rsplit_once(' ').expect("a value").1.parse::<u64>().expect("a count")).sum()

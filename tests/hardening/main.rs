@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod large_groups;
 mod metrics;
 mod pauses;
 mod stops;

@@ -13,6 +13,7 @@ use glommio::{GlommioError, LocalExecutorBuilder, PoolPlacement};
 use crate::guard::Guard;
 use crate::interrupt;
 use crate::limits::{IO_MEMORY_BYTES, PREEMPT, RING_DEPTH, START_POKE, WARM_UP};
+use crate::slices::Began;
 use crate::wake::Ear;
 
 /// Where executors run.
@@ -229,14 +230,17 @@ async fn live(shard: u16, tell: mpsc::Sender<(u16, Stage)>, run: oneshot::Receiv
     ear.close();
 }
 
-/// A future whose panic ends the process: nobody else can serve what a shard owned.
+/// A future whose panic ends the process: nobody else can serve what a shard owned. Its polls are counted as slices
+/// of the shard.
 pub(crate) async fn loud<F: Future>(what: &'static str, future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|cx| {
         // Only for the length of the poll: a future that is dropped by somebody else's panic is not to
         // blame for it.
         let loud = AbortOnPanic(what);
+        let slice = Began::now();
         let poll = future.as_mut().poll(cx);
+        slice.end(what);
         std::mem::forget(loud);
         poll
     })

@@ -39,6 +39,18 @@ pub const RING_DEPTH: usize = 1024;
 /// be the latency of everything else on a busy shard.
 pub const PREEMPT: Duration = Duration::from_millis(1);
 
+/// What slices are counted by. The fourth is the bound of the design: no slice takes over a millisecond.
+pub const SLICE_BOUNDS: [Duration; 8] = [
+    Duration::from_micros(100),
+    Duration::from_micros(250),
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(5),
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+];
+
 /// How long each executor sleeps before it counts as started: its first sleep takes tens of milliseconds.
 pub const WARM_UP: Duration = Duration::from_millis(1);
 

@@ -38,7 +38,15 @@ impl<T> Future for Task<T> {
 /// # Panics
 /// On a thread that is no shard.
 pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> Task<T> {
-    Task(glommio::spawn_local(loud("a task", future)))
+    spawn_as("a task", future)
+}
+
+/// As [`spawn`], with a name for this kind of task: for the counts of slices, and for who has panicked.
+///
+/// # Panics
+/// On a thread that is no shard.
+pub fn spawn_as<T: 'static>(kind: &'static str, future: impl Future<Output = T> + 'static) -> Task<T> {
+    Task(glommio::spawn_local(loud(kind, future)))
 }
 
 /// Lets everything else that is ready on this shard run first.

@@ -118,7 +118,7 @@ impl Partition {
                 None => {
                     self.walking.set(true);
                     let (this, shard) = (self.clone(), shard.clone());
-                    ringgate_runtime::spawn(async move {
+                    ringgate_runtime::spawn_as("record_walk", async move {
                         let walked = loop {
                             ringgate_runtime::yield_now().await;
                             if let Some(walked) = walker.step(WALK_SLICE) {
