@@ -69,6 +69,10 @@ pub const DECODE_HERE_BYTES: usize = 32 << 10;
 /// Partitions of a response that are encoded on the shard itself, at about 200 ns each.
 pub const ENCODE_HERE_PARTITIONS: usize = 2_000;
 
+/// Members or groups that a request or response names and that the shard itself turns from the codec's shape into the
+/// coordinator's, or back and encodes, at up to 1 us each.
+pub const MEMBERS_HERE: usize = 256;
+
 /// Partitions in one answer to DescribeTopicPartitions, whatever it asks (Kafka's
 /// `max.request.partition.size.limit`).
 pub const DESCRIBED_PARTITIONS_MAX: i32 = 2_000;

@@ -12,17 +12,18 @@ use ringgate_group::{
     Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Now, Record, ReplyToken, StoreError, Totals,
     resolve_regexes,
 };
+use ringgate_runtime::Budget;
 use slab::Slab;
 
 use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
-use crate::limits::{EFFECTS_SLICE, ENCODE_HERE_BYTES};
+use crate::limits::{EFFECTS_PER_LOOK, EFFECTS_SLICE, ENCODE_HERE_BYTES, ENCODE_HERE_MEMBERS};
 use crate::log_driver::LogDriver;
 use crate::metrics::ShardReport;
 use crate::settings::ShardSettings;
-use crate::store::embedded::coordinator_log::{CoordinatorLog, LogRecord, RecordKey};
+use crate::store::embedded::coordinator_log::{CoordinatorLog, FramedRecords, LogRecord, RecordKey};
 use crate::timers::{Sleep, TimerKey};
 
 /// One shard's groups and the log that keeps them.
@@ -183,9 +184,11 @@ impl Groups {
         .detach();
     }
 
-    /// `true` when there may be more to do.
+    /// Carries out up to `most` effects, or as many as fit a turn: most take a microsecond, but what a work of a large
+    /// group does between two may take twenty. `true` when there may be more to do.
     fn carry_out(&self, shard: &ShardHandle, most: usize) -> bool {
-        for _ in 0..most {
+        let turn = Budget::new();
+        for nth in 1..=most {
             let effect = self.coordinator.borrow_mut().poll_effect();
             match effect {
                 None => {
@@ -217,6 +220,9 @@ impl Groups {
                     });
                 }
                 Some(Effect::Worked) => {}
+            }
+            if nth.is_multiple_of(EFFECTS_PER_LOOK) && turn.is_spent() {
+                break;
             }
         }
         self.write(shard);
@@ -285,10 +291,11 @@ impl Groups {
     }
 }
 
-/// The records as the log keeps them. What takes long, the metadata of a large group, is done elsewhere.
-async fn encoded(shard: &ShardHandle, records: Vec<Record>) -> Vec<LogRecord> {
-    let all = |records: &[Record]| records.iter().map(to_log).collect::<Vec<_>>();
-    if records.iter().map(Record::size_hint).sum::<usize>() <= ENCODE_HERE_BYTES {
+/// The records as they lie in the log. What takes long, the metadata of a large group, is done elsewhere.
+async fn encoded(shard: &ShardHandle, records: Vec<Record>) -> FramedRecords {
+    let all = |records: &[Record]| FramedRecords::from(records.iter().map(to_log).collect::<Vec<_>>());
+    let few_members = records.iter().all(|record| record.members() <= ENCODE_HERE_MEMBERS);
+    if few_members && records.iter().map(Record::size_hint).sum::<usize>() <= ENCODE_HERE_BYTES {
         return all(&records);
     }
     match shard.files.run(move || all(&records)).await {

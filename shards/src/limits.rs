@@ -4,9 +4,16 @@
 /// for the wake-up, short enough (about 64 x 5 us) not to be felt.
 pub const MAILBOX_BATCH: usize = 64;
 
+/// Replies and other notices taken in one go, each of which only wakes somebody: under 1 us. A rebalance of 10,000
+/// members that another shard coordinates brings as many at a time.
+pub const NOTICES_BATCH: usize = 256;
+
 /// Effects of the coordinator carried out in one go, so that the 10,000 answers of one rebalance do not
 /// hold up other groups: at about 2 us each this is well under 1 ms.
 pub const EFFECTS_SLICE: usize = 128;
+
+/// Effects carried out between two looks at the clock.
+pub const EFFECTS_PER_LOOK: usize = 8;
 
 /// How late, in ms, the timer's wake-up must be for the shard to count as stalled (a suspended machine,
 /// SIGSTOP): sessions are then extended by the delay.
@@ -22,6 +29,9 @@ pub const DISK_READ_BYTES_MAX: usize = 96 << 20;
 /// Records of groups and offsets that are encoded on the shard itself: at about 1 ns a byte well under
 /// 1 ms. The metadata of 10,000 members is several MiB.
 pub const ENCODE_HERE_BYTES: usize = 256 << 10;
+
+/// Members of a group whose record is encoded on the shard itself.
+pub const ENCODE_HERE_MEMBERS: usize = 256;
 
 /// Partitions looked at for old segments in one go, when none has any: at about 1 us each well under 1 ms. What
 /// goes of one partition, a checkpoint with 4,096 producers at most, is a slice of its own.

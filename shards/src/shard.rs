@@ -18,7 +18,7 @@ use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::controller::Controller;
 use crate::groups::Groups;
-use crate::limits::MAILBOX_BATCH;
+use crate::limits::{MAILBOX_BATCH, NOTICES_BATCH};
 use crate::mailbox::{Envelope, Mailbox, Mailroom, Notice};
 use crate::metrics::ShardReport;
 use crate::partitions::Partitions;
@@ -213,7 +213,7 @@ impl Shard {
         let mut batch = Vec::with_capacity(MAILBOX_BATCH);
         loop {
             let mut idle = true;
-            while let Some(notice) = mailbox.notice() {
+            for notice in std::iter::from_fn(|| mailbox.notice()).take(NOTICES_BATCH) {
                 idle = false;
                 self.take(notice);
             }

@@ -4,6 +4,8 @@ use futures_util::future::join_all;
 use kafka_protocol::messages::consumer_group_describe_response::{Assignment, DescribedGroup, Member, TopicPartitions};
 use kafka_protocol::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, GroupId, TopicName};
 use ringgate_group::{ErrorCode, PartitionSet, Request, Response, response};
+use ringgate_shards::catalogue::Catalogue;
+use ringgate_shards::turn::Turn;
 use uuid::Uuid;
 
 use super::groups::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED, ask, distinct, may_describe, string, text, wrong_kind};
@@ -18,18 +20,49 @@ const CONSUMER: i8 = 1;
 /// Serves a ConsumerGroupDescribe.
 pub async fn handle(ctx: &RequestContext, request: ConsumerGroupDescribeRequest) -> Outcome {
     let asked = request.include_authorized_operations;
-    let groups = join_all(distinct(request.group_ids).into_iter().map(|group| describe(ctx, group, asked))).await;
-    ctx.respond(&ConsumerGroupDescribeResponse::default().with_groups(groups))
+    let groups = join_all(distinct(request.group_ids).into_iter().map(|group| describe(ctx, group))).await;
+    let (version, catalogue) = (ctx.api_version, ctx.shard().catalogue());
+    let members: usize = groups.iter().map(|(_, described)| described.as_ref().map_or(0, |it| it.members.len())).sum();
+    ctx.respond_with_members(groups.len() + members, move || {
+        let told = |(group_id, described)| match described {
+            Ok(described) => to_kafka(version, &catalogue, group_id, asked, described),
+            Err(error) => refused(group_id, error),
+        };
+        ConsumerGroupDescribeResponse::default().with_groups(groups.into_iter().map(told).collect())
+    })
+    .await
 }
 
-async fn describe(ctx: &RequestContext, group_id: GroupId, operations_asked: bool) -> DescribedGroup {
+/// A group as its owner describes it, or why the client is not told.
+async fn describe(
+    ctx: &RequestContext,
+    group_id: GroupId,
+) -> (GroupId, Result<response::ConsumerGroupDescribed, ErrorCode>) {
     if !may_describe(ctx, &group_id) {
-        return refused(group_id, ErrorCode::GROUP_AUTHORIZATION_FAILED);
+        return (group_id, Err(ErrorCode::GROUP_AUTHORIZATION_FAILED));
     }
-    match ask(ctx, &group_id, Request::ConsumerGroupDescribe(text(&group_id))).await {
-        Response::ConsumerGroupDescribe(described) => to_kafka(&ctx.view(), group_id, operations_asked, described),
+    let described = match ask(ctx, &group_id, Request::ConsumerGroupDescribe(text(&group_id))).await {
+        Response::ConsumerGroupDescribe(described) => described,
         other => wrong_kind(&other),
+    };
+    let sees = sees_topics(&ctx.view(), &described).await;
+    (group_id, if sees { Ok(described) } else { Err(ErrorCode::TOPIC_AUTHORIZATION_FAILED) })
+}
+
+/// Whether the client may look at every topic that the members have or are to have.
+async fn sees_topics(view: &View<'_>, described: &response::ConsumerGroupDescribed) -> bool {
+    let sees = |partitions: &PartitionSet| {
+        let mut topics = partitions.by_topic().filter_map(|(id, _)| view.catalogue.topic_by_id(Uuid::from_u128(id)));
+        topics.all(|topic| view.allowed(Operation::Describe, Resource::Topic(&topic.name)))
+    };
+    let mut turn = Turn::default();
+    for member in &described.members {
+        if !sees(&member.assignment) || !sees(&member.target_assignment) {
+            return false;
+        }
+        turn.partition().await;
     }
+    true
 }
 
 fn refused(group_id: GroupId, error: ErrorCode) -> DescribedGroup {
@@ -40,18 +73,12 @@ fn refused(group_id: GroupId, error: ErrorCode) -> DescribedGroup {
 }
 
 fn to_kafka(
-    view: &View<'_>,
+    version: i16,
+    catalogue: &Catalogue,
     group_id: GroupId,
     operations_asked: bool,
     described: response::ConsumerGroupDescribed,
 ) -> DescribedGroup {
-    let sees = |partitions: &PartitionSet| {
-        let mut topics = partitions.by_topic().filter_map(|(id, _)| view.catalogue.topic_by_id(Uuid::from_u128(id)));
-        topics.all(|topic| view.allowed(Operation::Describe, Resource::Topic(&topic.name)))
-    };
-    if !described.members.iter().all(|member| sees(&member.assignment) && sees(&member.target_assignment)) {
-        return refused(group_id, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
-    }
     let told = operations_asked && !described.error_code.is_err();
     DescribedGroup::default()
         .with_error_code(described.error_code.0)
@@ -61,11 +88,11 @@ fn to_kafka(
         .with_group_epoch(described.group_epoch)
         .with_assignment_epoch(described.assignment_epoch)
         .with_assignor_name(string(&described.assignor_name))
-        .with_members(described.members.iter().map(|member| member_response(view, member)).collect())
+        .with_members(described.members.iter().map(|member| member_response(version, catalogue, member)).collect())
         .with_authorized_operations(if told { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED })
 }
 
-fn member_response(view: &View<'_>, member: &response::ConsumerGroupMember) -> Member {
+fn member_response(version: i16, catalogue: &Catalogue, member: &response::ConsumerGroupMember) -> Member {
     let names = member.subscribed_topic_names.iter().map(|name| TopicName(string(name)));
     let response = Member::default()
         .with_member_id(string(&member.member_id))
@@ -76,15 +103,15 @@ fn member_response(view: &View<'_>, member: &response::ConsumerGroupMember) -> M
         .with_client_host(string(&member.client_host))
         .with_subscribed_topic_names(names.collect())
         .with_subscribed_topic_regex(member.subscribed_topic_regex.as_ref().map(string))
-        .with_assignment(assignment(view, &member.assignment))
-        .with_target_assignment(assignment(view, &member.target_assignment));
-    if view.version >= MEMBER_TYPE_SINCE { response.with_member_type(CONSUMER) } else { response }
+        .with_assignment(assignment(catalogue, &member.assignment))
+        .with_target_assignment(assignment(catalogue, &member.target_assignment));
+    if version >= MEMBER_TYPE_SINCE { response.with_member_type(CONSUMER) } else { response }
 }
 
 /// Partitions by topic. One of a topic that is gone meanwhile is left out: it has no name any more.
-fn assignment(view: &View<'_>, partitions: &PartitionSet) -> Assignment {
+fn assignment(catalogue: &Catalogue, partitions: &PartitionSet) -> Assignment {
     let topics = partitions.by_topic().filter_map(|(id, partitions)| {
-        let topic = view.catalogue.topic_by_id(Uuid::from_u128(id))?;
+        let topic = catalogue.topic_by_id(Uuid::from_u128(id))?;
         let response = TopicPartitions::default()
             .with_topic_id(topic.id)
             .with_topic_name(topic_name(&topic.name))
@@ -127,7 +154,12 @@ mod tests {
 
     fn read(world: &World, version: i16, asked: bool, described: response::ConsumerGroupDescribed) -> DescribedGroup {
         let group_id = GroupId(StrBytes::from_static_str("g"));
-        let group = to_kafka(&world.view(version), group_id, asked, described);
+        let view = world.view(version);
+        let group = if super::super::testing::finish(sees_topics(&view, &described)) {
+            to_kafka(version, &view.catalogue, group_id, asked, described)
+        } else {
+            refused(group_id, ErrorCode::TOPIC_AUTHORIZATION_FAILED)
+        };
         as_read(version, &ConsumerGroupDescribeResponse::default().with_groups(vec![group])).groups.remove(0)
     }
 

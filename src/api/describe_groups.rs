@@ -18,18 +18,34 @@ const MESSAGE_SINCE: i16 = 6;
 
 /// Serves a DescribeGroups.
 pub async fn handle(ctx: &RequestContext, request: DescribeGroupsRequest) -> Outcome {
-    let asked = request.include_authorized_operations;
-    let groups = join_all(distinct(request.groups).into_iter().map(|group| describe(ctx, group, asked))).await;
-    ctx.respond(&DescribeGroupsResponse::default().with_groups(groups))
+    let (version, asked) = (ctx.api_version, request.include_authorized_operations);
+    let groups = join_all(distinct(request.groups).into_iter().map(|group| describe(ctx, group))).await;
+    let members = |told: &Told| if let Told::Described(_, described) = told { 1 + described.members.len() } else { 1 };
+    ctx.respond_with_members(groups.iter().map(members).sum(), move || {
+        let told = |told| match told {
+            Told::Denied(denied) => denied,
+            Told::Described(group_id, described) => response(version, group_id, asked, described),
+        };
+        DescribeGroupsResponse::default().with_groups(groups.into_iter().map(told).collect())
+    })
+    .await
 }
 
-async fn describe(ctx: &RequestContext, group_id: GroupId, operations_asked: bool) -> DescribedGroup {
+/// What there is to say of a group.
+enum Told {
+    /// The client may not look at it.
+    Denied(DescribedGroup),
+    /// As its owner describes it.
+    Described(GroupId, ringgate_group::response::DescribedGroup),
+}
+
+async fn describe(ctx: &RequestContext, group_id: GroupId) -> Told {
     if let Some(denied) = denied(ctx, &group_id) {
-        return denied;
+        return Told::Denied(denied);
     }
     let request = DescribeGroupRequest { api_version: ctx.api_version, group_id: text(&group_id) };
     match ask(ctx, &group_id, Request::DescribeGroup(request)).await {
-        Response::DescribeGroup(described) => response(ctx.api_version, group_id, operations_asked, described),
+        Response::DescribeGroup(described) => Told::Described(group_id, described),
         other => wrong_kind(&other),
     }
 }

@@ -113,7 +113,14 @@ handlers! {
 
 /// Checks, decodes and serves a request.
 pub async fn dispatch(ctx: &RequestContext, body: Bytes) -> Outcome {
-    match admit(ctx.api_key, ctx.api_version, &body, ctx.connection.settings.max_decoded_bytes) {
+    let (key, version, most) = (ctx.api_key, ctx.api_version, ctx.connection.settings.max_decoded_bytes);
+    let admission = if ctx.decodes_here(body.len()) {
+        admit(key, version, &body, most)
+    } else {
+        let body = body.clone();
+        ctx.shard().elsewhere(move || admit(key, version, &body, most)).await
+    };
+    match admission {
         Admission::Serve(api) => serve(ctx, api, body).await,
         Admission::UnsupportedApiVersions => api_versions::unsupported(ctx),
         Admission::Refuse(reason) => Outcome::Close(reason),

@@ -28,7 +28,10 @@ pub async fn handle(ctx: &RequestContext, request: JoinGroupRequest) -> Outcome 
     ctx.connection.parks_at(owner);
     let request = Request::Join(to_group(ctx.api_version, &request, ctx.client_id.as_deref(), client_host(ctx)));
     match ctx.shard().submit_to(owner, GroupCall { connection: ctx.connection.id, request }).await.0 {
-        Response::Join(joined) => ctx.respond(&response(ctx.api_version, joined)),
+        Response::Join(joined) => {
+            let version = ctx.api_version;
+            ctx.respond_with_members(joined.members.len(), move || response(version, joined)).await
+        }
         other => wrong_kind(&other),
     }
 }

@@ -16,8 +16,10 @@ pub async fn handle(ctx: &RequestContext, request: LeaveGroupRequest) -> Outcome
     if let Some(denied) = denied(ctx, &request.group_id) {
         return ctx.respond(&denied);
     }
-    match ask(ctx, &request.group_id, Request::Leave(to_group(ctx.api_version, &request))).await {
-        Response::Leave(left) => ctx.respond(&response(ctx.api_version, left)),
+    let (version, group_id) = (ctx.api_version, request.group_id.clone());
+    let request = ctx.taken_in(request.members.len(), request, to_group).await;
+    match ask(ctx, &group_id, Request::Leave(request)).await {
+        Response::Leave(left) => ctx.respond_with_members(left.members.len(), move || response(version, left)).await,
         other => wrong_kind(&other),
     }
 }

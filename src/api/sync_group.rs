@@ -19,7 +19,7 @@ pub async fn handle(ctx: &RequestContext, request: SyncGroupRequest) -> Outcome 
     }
     let owner = ctx.shard().route().group(&request.group_id);
     ctx.connection.parks_at(owner);
-    let request = Request::Sync(to_group(ctx.api_version, &request));
+    let request = Request::Sync(ctx.taken_in(request.assignments.len(), request, to_group).await);
     match ctx.shard().submit_to(owner, GroupCall { connection: ctx.connection.id, request }).await.0 {
         Response::Sync(synced) => ctx.respond(&response(ctx.api_version, synced)),
         other => wrong_kind(&other),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringgate_group::ConnectionId;
-use ringgate_runtime::{TcpListener, TcpStream};
+use ringgate_runtime::{Budget, TcpListener, TcpStream};
 use ringgate_shards::ShardHandle;
 use ringgate_shards::open_files::OpenFiles;
 use ringgate_shards::timers::Sleep;
@@ -121,7 +121,9 @@ pub struct Front {
 
 /// Accepts until the gateway stops.
 pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Advertised>, door: Door) {
+    let mut budget = Budget::new();
     loop {
+        budget.turn().await;
         let accepted = {
             let mut accepting = std::pin::pin!(listener.accept());
             let mut stopping = std::pin::pin!(front.shard.stopping());

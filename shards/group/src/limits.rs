@@ -56,6 +56,10 @@ pub const MEMBER_BYTES: usize = 512;
 /// Bytes counted for a committed offset beside its metadata.
 pub const OFFSET_BYTES: usize = 128;
 
+/// Members of a record that are looked at for its size: each may cost a miss of every cache, and 10,000 of them
+/// would take a millisecond.
+pub const MEMBERS_SIZED_MAX: usize = 256;
+
 /// Bytes of one batch of records before the next begins: one write of a few ms.
 pub const BATCH_BYTES_MAX: usize = 4 << 20;
 

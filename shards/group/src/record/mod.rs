@@ -14,6 +14,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 
 use crate::coordinator::MemberState;
+use crate::limits::MEMBERS_SIZED_MAX;
 use crate::request::Protocol;
 use crate::text::detached;
 use crate::{PartitionSet, Text, TopicIdPartition};
@@ -268,10 +269,24 @@ impl Record {
         Bytes::from(key)
     }
 
-    /// About how many bytes [`Record::encode`] writes; never fewer than the blobs in it.
+    /// Members that it tells of.
+    pub fn members(&self) -> usize {
+        match self {
+            Record::Group(group) => group.members.len(),
+            Record::ConsumerMember { .. } => 1,
+            Record::GroupTombstone { .. }
+            | Record::Offset { .. }
+            | Record::OffsetTombstone { .. }
+            | Record::ConsumerGroup(_)
+            | Record::ConsumerMemberTombstone { .. } => 0,
+        }
+    }
+
+    /// About how many bytes [`Record::encode`] writes; never fewer than the blobs in it, but for a group of more than
+    /// [`MEMBERS_SIZED_MAX`] members, of whom it looks at some.
     pub fn size_hint(&self) -> usize {
         match self {
-            Record::Group(group) => 64 + group.group_id.len() + group.members.iter().map(member_size).sum::<usize>(),
+            Record::Group(group) => 64 + group.group_id.len() + members_size(&group.members),
             Record::GroupTombstone { group_id } => 2 + group_id.len(),
             Record::Offset { key, value } => 64 + key.group_id.len() + key.topic.len() + value.metadata.len(),
             Record::OffsetTombstone { key } => 16 + key.group_id.len() + key.topic.len(),
@@ -326,6 +341,11 @@ impl Record {
         };
         record.filter(|_| input.0.is_empty()).ok_or(RecordError::Damaged { kind })
     }
+}
+
+fn members_size(members: &[MemberMetadata]) -> usize {
+    let step = members.len().div_ceil(MEMBERS_SIZED_MAX).max(1);
+    members.iter().step_by(step).map(member_size).sum::<usize>() * step
 }
 
 fn member_size(member: &MemberMetadata) -> usize {

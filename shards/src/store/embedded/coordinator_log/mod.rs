@@ -35,6 +35,23 @@ pub struct LogRecord {
     pub payload: Bytes,
 }
 
+/// Records as they lie in the log, made by whatever thread: that copies and sums all their bytes.
+#[derive(Debug, Clone, Default)]
+pub struct FramedRecords {
+    bytes: Bytes,
+    count: u64,
+}
+
+impl From<Vec<LogRecord>> for FramedRecords {
+    fn from(records: Vec<LogRecord>) -> FramedRecords {
+        let mut bytes = BytesMut::with_capacity(records.iter().map(|r| r.payload.len() + frame::HEADER_BYTES).sum());
+        for record in &records {
+            frame::put(&mut bytes, record.frame_kind(), record.version, &record.payload);
+        }
+        FramedRecords { bytes: bytes.freeze(), count: records.len() as u64 }
+    }
+}
+
 /// What the log must know of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordKey {
@@ -196,18 +213,15 @@ impl CoordinatorLog {
     }
 
     /// Appends records; the position at which they are all durable. `Err` when the log is closed.
-    pub fn append(&mut self, records: Vec<LogRecord>) -> Result<u64, String> {
+    pub fn append(&mut self, records: impl Into<FramedRecords>) -> Result<u64, String> {
+        let FramedRecords { bytes, count } = records.into();
         if let Some(why) = self.appended.failure() {
             return Err(format!("the log of groups and offsets is closed until a restart: {why}"));
         }
-        if records.is_empty() {
+        if count == 0 {
             return Ok(self.appended.pushed());
         }
-        let end = self.appended.pushed() + records.len() as u64;
-        let mut bytes = BytesMut::with_capacity(records.iter().map(|r| r.payload.len() + frame::HEADER_BYTES).sum());
-        for record in &records {
-            frame::put(&mut bytes, record.frame_kind(), record.version, &record.payload);
-        }
+        let end = self.appended.pushed() + count;
         let len = bytes.len() as u64;
         let mut starts = None;
         if self.bytes > 0 && self.bytes + len > self.config.file_bytes {
@@ -217,7 +231,7 @@ impl CoordinatorLog {
             starts = Some(log_path(&self.dir, self.number));
         }
         self.bytes += len;
-        self.appended.push(Chunk { bytes: bytes.freeze(), starts }, end);
+        self.appended.push(Chunk { bytes, starts }, end);
         Ok(end)
     }
 
