@@ -136,6 +136,7 @@ impl Reading {
 
     /// Waits until all that was acknowledged is read, and nothing else.
     pub async fn complete(&self, what: &str, account: &Account) -> Outcome {
+        check!(!account.sent.is_empty(), "{what}: nothing was acknowledged that could be read");
         eventually(what, async || {
             self.check_good()?;
             Ok(account.sent.keys().all(|place| self.read().seen.contains_key(place)))

@@ -169,6 +169,7 @@ func (r *reading) blame(format string, values ...any) {
 
 // complete waits until all that was acknowledged is read, and nothing else.
 func (r *reading) complete(what string) {
+	check(len(r.account.sent) > 0, "%s: nothing was acknowledged that could be read", what)
 	eventually(what, func() bool {
 		r.guard.Lock()
 		defer r.guard.Unlock()
