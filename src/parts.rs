@@ -47,6 +47,7 @@ impl Config {
                 consumer_heartbeat_interval: self.consumer_heartbeat_interval,
                 consumer_assignment_interval: self.consumer_assignment_interval,
                 consumer_regex_refresh_interval: self.consumer_regex_refresh_interval,
+                consumer_migration_policy: self.consumer_migration_policy,
             },
         }
     }

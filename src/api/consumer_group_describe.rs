@@ -14,6 +14,8 @@ use super::{Operation, Outcome, RequestContext, Resource, View};
 
 /// The first version that tells which protocol a member speaks (KIP-1099).
 const MEMBER_TYPE_SINCE: i16 = 1;
+/// A member that speaks the classic protocol.
+const CLASSIC: i8 = 0;
 /// A member that speaks the consumer protocol.
 const CONSUMER: i8 = 1;
 
@@ -105,7 +107,8 @@ fn member_response(version: i16, catalogue: &Catalogue, member: &response::Consu
         .with_subscribed_topic_regex(member.subscribed_topic_regex.as_ref().map(string))
         .with_assignment(assignment(catalogue, &member.assignment))
         .with_target_assignment(assignment(catalogue, &member.target_assignment));
-    if version >= MEMBER_TYPE_SINCE { response.with_member_type(CONSUMER) } else { response }
+    let member_type = if member.is_classic { CLASSIC } else { CONSUMER };
+    if version >= MEMBER_TYPE_SINCE { response.with_member_type(member_type) } else { response }
 }
 
 /// Partitions by topic. One of a topic that is gone meanwhile is left out: it has no name any more.
@@ -148,6 +151,7 @@ mod tests {
                 subscribed_topic_regex: Some("a.*".into()),
                 assignment: [(first, 0), (first, 1), (77, 0)].into_iter().collect(),
                 target_assignment: [(first, 1)].into_iter().collect(),
+                is_classic: false,
             }],
         }
     }

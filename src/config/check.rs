@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ringgate_group::MigrationPolicy;
 use ringgate_runtime::{Placement, SliceClock};
 
 use super::error::{ConfigError, Source, refused};
@@ -95,6 +96,12 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         consumer_heartbeat_interval: values.time("consumer_heartbeat_interval"),
         consumer_assignment_interval: values.time("consumer_assignment_interval"),
         consumer_regex_refresh_interval: values.time("consumer_regex_refresh_interval"),
+        consumer_migration_policy: match values.choice("consumer_migration_policy").as_str() {
+            "upgrade" => MigrationPolicy::Upgrade,
+            "downgrade" => MigrationPolicy::Downgrade,
+            "disabled" => MigrationPolicy::Disabled,
+            _ => MigrationPolicy::Bidirectional,
+        },
         max_frame_size: values.size("max_frame_size") as usize,
         max_decoded_bytes: values.size("max_decoded_bytes") as usize,
         max_decompressed_bytes: values.size("max_decompressed_bytes") as usize,

@@ -107,6 +107,7 @@ const ROWS: &[Row] = &[
     row("group.consumer.assignors", ConfigType::List, "uniform,range", |_, _| "uniform,range".into(), Says::Text("The assignors of consumer groups; the first is used where no member asks for one.")),
     row("group.consumer.heartbeat.interval.ms", Int, "5000", |c, _| ms(c.consumer_heartbeat_interval), Setting("consumer_heartbeat_interval")),
     row("group.consumer.max.size", Int, "20000", |c, _| c.max_members_per_group.to_string(), Setting("max_members_per_group")),
+    row("group.consumer.migration.policy", Text, "bidirectional", |c, _| format!("{:?}", c.consumer_migration_policy).to_lowercase(), Setting("consumer_migration_policy")),
     row("group.consumer.regex.refresh.interval.ms", Int, "600000", |c, _| ms(c.consumer_regex_refresh_interval), Setting("consumer_regex_refresh_interval")),
     row("group.consumer.session.timeout.ms", Int, "45000", |c, _| ms(c.consumer_session_timeout), Setting("consumer_session_timeout")),
     row("group.initial.rebalance.delay.ms", Int, "3000", |c, _| ms(c.initial_rebalance_delay), Setting("initial_rebalance_delay")),

@@ -19,6 +19,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ringgate_group::MigrationPolicy;
 use ringgate_runtime::{Placement, SliceClock};
 
 pub use error::{ConfigError, Source};
@@ -92,6 +93,7 @@ pub struct Config {
     /// Zero: with every change.
     pub consumer_assignment_interval: Duration,
     pub consumer_regex_refresh_interval: Duration,
+    pub consumer_migration_policy: MigrationPolicy,
     pub max_frame_size: usize,
     pub max_decoded_bytes: usize,
     pub max_decompressed_bytes: usize,

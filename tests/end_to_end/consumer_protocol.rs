@@ -158,3 +158,34 @@ async fn a_group_is_listed_and_described_while_it_lives_and_deleted_when_it_is_e
     delete().await.expect("an empty group is deleted");
     assert_eq!(listed(&mut raw), []);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_moves_from_the_classic_protocol_to_the_consumer_protocol_and_back_while_it_reads() {
+    let gateway = Gateway::start(options());
+    create_topic(&gateway, "work", 4).await;
+    let classic = Member::join(&gateway, "workers", &["work"], &[]);
+    classic.until_assigned(4).await;
+    produce_numbers(&gateway, "work", 4, 0..40).await;
+    classic.until_seen(40).await;
+    classic.commit().await.expect("commit");
+
+    let first = join(&gateway, "workers", &["work"], &[]);
+    first.until_assigned(2).await;
+    classic.until_assigned(2).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    assert_eq!(listed(&mut raw).len(), 1, "it is a consumer group now");
+    produce_numbers(&gateway, "work", 4, 40..80).await;
+    eventually("both read", || classic.seen().len() + first.seen().len() >= 80).await;
+    classic.commit().await.expect("a classic member commits with its generation");
+    first.commit().await.expect("commit");
+    let mut all: Vec<i32> = [&classic, &first].iter().flat_map(|member| numbers(member)).collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..80).collect::<Vec<_>>(), "each once");
+
+    first.close().await;
+    classic.until_assigned(4).await;
+    assert_eq!(listed(&mut raw), [], "it is a classic group again");
+    produce_numbers(&gateway, "work", 4, 80..120).await;
+    eventually("all is read", || numbers(&classic).into_iter().filter(|n| *n >= 80).count() >= 40).await;
+    classic.close().await;
+}

@@ -25,7 +25,7 @@ pub use batch::{Batch, Batcher, Written};
 pub use coordinator::{Coordinator, DeletedTopic, MemberState, State, resolve_regexes};
 pub use effect::{ConnectionId, Effect, Now, PersistId, ReplyToken, StoreError, TimerKey};
 pub use error::ErrorCode;
-pub use limits::{GroupConfig, Totals};
+pub use limits::{GroupConfig, MigrationPolicy, Totals};
 pub use partition_set::{PartitionSet, TopicIdPartition};
 pub use record::Record;
 pub use request::Request;

@@ -99,6 +99,22 @@ pub struct GroupConfig {
     pub consumer_assignment_interval: Duration,
     /// How old the topics that a pattern names may be. 10 min.
     pub consumer_regex_refresh_interval: Duration,
+    /// Whether groups may change their protocol while they have members.
+    pub consumer_migration_policy: MigrationPolicy,
+}
+
+/// Whether a group may change its protocol while it has members (Kafka's `group.consumer.migration.policy`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MigrationPolicy {
+    /// Up and down.
+    #[default]
+    Bidirectional,
+    /// From the classic protocol to the consumer protocol only.
+    Upgrade,
+    /// From the consumer protocol to the classic one only.
+    Downgrade,
+    /// Never.
+    Disabled,
 }
 
 impl Default for GroupConfig {
@@ -119,6 +135,7 @@ impl Default for GroupConfig {
             consumer_heartbeat_interval: Duration::from_secs(5),
             consumer_assignment_interval: Duration::from_secs(1),
             consumer_regex_refresh_interval: Duration::from_secs(10 * 60),
+            consumer_migration_policy: MigrationPolicy::default(),
         }
     }
 }

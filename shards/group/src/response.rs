@@ -289,4 +289,6 @@ pub struct ConsumerGroupMember {
     pub assignment: PartitionSet,
     /// What it shall have.
     pub target_assignment: PartitionSet,
+    /// Whether it speaks the classic protocol.
+    pub is_classic: bool,
 }

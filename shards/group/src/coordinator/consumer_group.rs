@@ -8,15 +8,16 @@ use super::group::{Group, State};
 use super::leave;
 use super::responses::{join_error, sync_error};
 use super::work::Work;
-use crate::request::ConsumerGroupHeartbeatRequest;
+use crate::limits::MigrationPolicy;
+use crate::request::{ConsumerGroupHeartbeatRequest, JoinGroupRequest};
 use crate::{ConnectionId, ErrorCode, Record, ReplyToken, Request, Response, StoreError, Text, TimerKey};
 
 /// An answer, or the error in its place when what it tells of could not be kept.
-pub(super) fn answer(response: Response, result: Result<(), StoreError>) -> Response {
+pub(super) fn answer(api_version: i16, response: Response, result: Result<(), StoreError>) -> Response {
     match (response, result) {
         (response, Ok(())) => response,
         (Response::ConsumerGroupHeartbeat(_), Err(error)) => consumer::refused((error.code(), None)),
-        (Response::Leave(_), Err(error)) => leave::refused(error.code()),
+        (Response::Join(joined), Err(error)) => join_error(api_version, error.code(), joined.member_id),
         (other, Err(_)) => unreachable!("no such answer waits for a write: {other:?}"),
     }
 }
@@ -50,6 +51,7 @@ impl Group {
             // Nobody's answer waits for other members.
             Input::ConnectionClosed(_) | Input::Shutdown => {}
         }
+        self.downgrade_if_due(ctx);
     }
 
     fn consumer_request(
@@ -70,12 +72,16 @@ impl Group {
                 self.become_classic(ctx);
                 self.join(ctx, at, token, connection, request);
             }
-            Request::Join(request) => {
-                let error = ErrorCode::INCONSISTENT_GROUP_PROTOCOL;
-                ctx.reply(token, join_error(request.api_version, error, request.member_id));
+            Request::Join(request) => self.classic_join(ctx, at, token, &request),
+            Request::Sync(request) => {
+                let synced = self.with_consumer(ctx, |consumer, ctx| consumer.classic_sync(ctx, at, &request));
+                let synced = synced.unwrap_or(Err(ErrorCode::UNKNOWN_MEMBER_ID));
+                ctx.reply(token, synced.map_or_else(sync_error, Response::Sync));
             }
-            Request::Sync(_) => ctx.reply(token, sync_error(ErrorCode::UNKNOWN_MEMBER_ID)),
-            Request::Heartbeat(_) => ctx.reply(token, Response::Heartbeat(ErrorCode::UNKNOWN_MEMBER_ID)),
+            Request::Heartbeat(request) => {
+                let error = self.with_consumer(ctx, |consumer, ctx| consumer.classic_heartbeat(ctx, at, &request));
+                ctx.reply(token, Response::Heartbeat(error.unwrap_or(ErrorCode::UNKNOWN_MEMBER_ID)));
+            }
             Request::Leave(request) => {
                 let api_version = request.api_version;
                 let left = self.with_consumer(ctx, |consumer, ctx| consumer.leave_group(ctx, request));
@@ -117,7 +123,7 @@ impl Group {
         self.consumer.as_mut().map(|consumer| consumer.take_records(state_timestamp_ms)).unwrap_or_default()
     }
 
-    fn consumer_heartbeat(
+    pub(super) fn consumer_heartbeat(
         &mut self,
         ctx: &mut Ctx,
         at: At,
@@ -133,11 +139,30 @@ impl Group {
             Ok(response) => Response::ConsumerGroupHeartbeat(response),
             Err(why) => consumer::refused(why),
         };
+        self.answer_when_kept(ctx, token, request.api_version, response);
+    }
+
+    /// A member that speaks the classic protocol joins among those that may not.
+    fn classic_join(&mut self, ctx: &mut Ctx, at: At, token: ReplyToken, request: &JoinGroupRequest) {
+        let Some(consumer) = &mut self.consumer else { return };
+        let joined = match ctx.config.consumer_migration_policy {
+            MigrationPolicy::Disabled => Err((ErrorCode::INCONSISTENT_GROUP_PROTOCOL, request.member_id.clone())),
+            _ => consumer.classic_join(ctx, at, request),
+        };
+        let response = match joined {
+            Ok(joined) => Response::Join(joined),
+            Err((error, member_id)) => join_error(request.api_version, error, member_id),
+        };
+        self.answer_when_kept(ctx, token, request.api_version, response);
+    }
+
+    /// Answers at once where nothing has changed.
+    fn answer_when_kept(&mut self, ctx: &mut Ctx, token: ReplyToken, api_version: i16, response: Response) {
         let records = self.consumer_records(ctx);
         if records.is_empty() {
             ctx.reply(token, response);
         } else {
-            ctx.persist(records, Write::Answer { token, response: Box::new(response) });
+            ctx.persist(records, Write::Answer { token, api_version, response: Box::new(response) });
         }
     }
 
@@ -171,25 +196,6 @@ impl Group {
     pub(super) fn advance_arming(&mut self, ctx: &mut Ctx, from: usize) -> Option<usize> {
         let at = self.at;
         self.with_consumer(ctx, |consumer, ctx| consumer.arm_restored(ctx, at, from)).flatten()
-    }
-
-    /// A member that speaks the consumer protocol comes to a classic group. An empty one is a consumer group from
-    /// now on; its offsets stay.
-    pub(super) fn become_consumer(
-        &mut self,
-        ctx: &mut Ctx,
-        at: At,
-        token: ReplyToken,
-        request: &ConsumerGroupHeartbeatRequest,
-    ) {
-        if self.state != State::Empty || !self.pending.is_empty() || request.member_epoch != 0 {
-            let message = format!("Group {} is not a consumer group.", self.id);
-            return ctx.reply(token, consumer::refused((ErrorCode::GROUP_ID_NOT_FOUND, Some(message))));
-        }
-        self.protocol_type = Text::from_static("consumer");
-        self.protocol_name = None;
-        self.consumer = Some(Box::new(ConsumerGroup::new(self.this, self.id.clone())));
-        self.consumer_heartbeat(ctx, at, token, request);
     }
 
     /// A member that speaks the classic protocol comes to a consumer group without members (1.3, row 6c).

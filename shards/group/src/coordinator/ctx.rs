@@ -57,7 +57,7 @@ pub(super) enum Write {
     /// Offsets to forget.
     DeleteOffsets(DeleteWrite),
     /// An answer that tells of what is written.
-    Answer { token: ReplyToken, response: Box<Response> },
+    Answer { token: ReplyToken, api_version: i16, response: Box<Response> },
     /// The whole group. Nobody waits where it expired.
     DeleteGroup { group: GroupRef, token: Option<ReplyToken> },
 }

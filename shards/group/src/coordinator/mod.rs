@@ -21,7 +21,9 @@ mod join;
 mod leave;
 mod load;
 mod member;
+mod migration;
 mod offsets;
+mod protocol;
 mod rebalance;
 mod responses;
 mod session;
@@ -138,6 +140,9 @@ impl Coordinator {
         let at = self.ctx.at(now);
         let Some(slot) = self.by_id.get(&request.group_id) else { return };
         let group = &mut self.groups[*slot as usize];
+        if let Some(consumer) = &mut group.consumer {
+            return consumer.classic_heartbeat_seen(&mut self.ctx, at, request);
+        }
         if let Ok(member) = group.check_heartbeat(request) {
             group.restart_session(&mut self.ctx, at, member);
         }
@@ -168,9 +173,9 @@ impl Coordinator {
         };
         let this = match &write {
             Write::Unwatched => return,
-            Write::Answer { token, response } => {
-                let (token, response) = (*token, response.clone());
-                return self.ctx.reply(token, consumer_group::answer(*response, result));
+            Write::Answer { token, api_version, response } => {
+                let answer = consumer_group::answer(*api_version, (**response).clone(), result);
+                return self.ctx.reply(*token, answer);
             }
             Write::Sync { group, .. } | Write::Replacement { group, .. } | Write::DeleteGroup { group, .. } => *group,
             Write::Commit(write) => write.group,
@@ -604,7 +609,7 @@ impl Group {
                     self.inbox.push_front((at, Input::Request { token, connection, request }));
                 }
             }
-            Request::ConsumerGroupHeartbeat(request) => self.become_consumer(ctx, at, token, &request),
+            Request::ConsumerGroupHeartbeat(request) => self.become_consumer(ctx, at, token, request),
             Request::ConsumerGroupDescribe(group_id) => ctx.reply(token, consumer::not_found(group_id)),
             Request::OffsetFetch(_) | Request::ListGroups(_) => {
                 debug_assert!(false, "answered without a step of the group");

@@ -81,11 +81,21 @@ impl Group {
         self.arm_join_timer(ctx, at.ms.saturating_add(delay_ms));
     }
 
-    fn complete_join_phase(&mut self, ctx: &mut Ctx) {
+    /// No phase of a rebalance goes on, and no timer of one.
+    pub(super) fn end_phases(&mut self, ctx: &mut Ctx) {
+        self.end_join_phase(ctx);
+        self.cancel_sync_timer(ctx);
+    }
+
+    fn end_join_phase(&mut self, ctx: &mut Ctx) {
         self.initial = None;
         if self.join_deadline_ms.take().is_some() {
             ctx.cancel(TimerKey::Join { group: self.this.slot, uid: self.this.uid });
         }
+    }
+
+    fn complete_join_phase(&mut self, ctx: &mut Ctx) {
+        self.end_join_phase(ctx);
         self.works.push_back(Work::JoinPhase(JoinPhase::DropSilent { at: 0, first_joined: None }));
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::group::{Group, Subscriptions};
+use super::protocol::subscription;
 use super::work::Work;
 use crate::Text;
 use crate::limits::WORK_SLICE_MEMBERS;
@@ -12,30 +13,6 @@ use crate::limits::WORK_SLICE_MEMBERS;
 pub(super) struct Subscribing {
     at: usize,
     topics: HashSet<Text>,
-}
-
-/// The topics of a subscription, of which only the beginning that all versions share is read: some
-/// clients write a version whose later fields they leave out. `None`: cannot be read.
-fn topics(mut metadata: &[u8]) -> Option<Vec<Text>> {
-    let version = i16::from_be_bytes(take(&mut metadata)?);
-    let count = usize::try_from(i32::from_be_bytes(take(&mut metadata)?)).ok()?;
-    if version < 0 {
-        return None;
-    }
-    let mut topics = Vec::with_capacity(count.min(metadata.len() / 2));
-    for _ in 0..count {
-        let length = usize::try_from(i16::from_be_bytes(take(&mut metadata)?)).ok()?;
-        let (name, rest) = metadata.split_at_checked(length)?;
-        topics.push(Text::from(std::str::from_utf8(name).ok()?));
-        metadata = rest;
-    }
-    Some(topics)
-}
-
-fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
-    let (taken, rest) = bytes.split_first_chunk::<N>()?;
-    *bytes = rest;
-    Some(*taken)
 }
 
 impl Group {
@@ -58,8 +35,8 @@ impl Group {
                 self.subscriptions = Some((self.generation, Subscriptions::Topics(subscribing.topics)));
                 return None;
             };
-            match topics(&self.member(slot).offer.metadata(self.protocol_name.as_ref())) {
-                Some(topics) => subscribing.topics.extend(topics),
+            match subscription(&self.member(slot).offer.metadata(self.protocol_name.as_ref())) {
+                Some(subscription) => subscribing.topics.extend(subscription.topics),
                 None => {
                     self.subscriptions = Some((self.generation, Subscriptions::Unknown));
                     return None;
@@ -67,24 +44,5 @@ impl Group {
             }
         }
         Some(subscribing)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_part_that_all_versions_share_is_read() {
-        let metadata = b"\x00\x01\x00\x00\x00\x02\x00\x01a\x00\x02bc";
-        assert_eq!(topics(metadata), Some(vec![Text::from("a"), Text::from("bc")]));
-        assert_eq!(topics(b"\x00\x00\x00\x00\x00\x00"), Some(Vec::new()));
-    }
-
-    #[test]
-    fn a_hostile_count_reads_as_nothing_and_allocates_nothing() {
-        assert_eq!(topics(b"\x00\x00\x7f\xff\xff\xff"), None);
-        assert_eq!(topics(b"\x00\x00\xff\xff\xff\xff"), None);
-        assert_eq!(topics(b"\x00"), None);
     }
 }

@@ -47,6 +47,8 @@ pub(super) enum Work {
     Describe(Description),
     Subscribe(Subscribing),
     DescribeConsumers(super::consumer::Description),
+    Upgrade(super::migration::Upgrade),
+    Downgrade(super::migration::Downgrade),
     /// Targets of a consumer group's members.
     Assigned(super::consumer::Assigned),
     /// Timers of a consumer group's restored members.
@@ -199,6 +201,8 @@ impl Work {
             Work::DescribeConsumers(description) => {
                 group.advance_consumer_description(ctx, description).map(Work::DescribeConsumers)
             }
+            Work::Upgrade(upgrade) => group.advance_upgrade(ctx, upgrade).map(Work::Upgrade),
+            Work::Downgrade(downgrade) => group.advance_downgrade(ctx, downgrade).map(Work::Downgrade),
             Work::Assigned(assigned) => group.advance_assigned(ctx, assigned).map(Work::Assigned),
             Work::ArmConsumers { at } => group.advance_arming(ctx, at).map(|at| Work::ArmConsumers { at }),
             Work::Forget(forgetting) => group.advance_forgetting(ctx, forgetting).map(Work::Forget),

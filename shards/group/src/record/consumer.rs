@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::BufMut;
 
-use super::{ConsumerGroupMetadata, ConsumerMember, Input, Record, put_optional, put_text};
+use super::{
+    ClassicMember, ConsumerGroupMetadata, ConsumerMember, Input, Record, put_optional, put_protocols, put_text,
+};
 use crate::coordinator::MemberState;
 use crate::{PartitionSet, Text, TopicIdPartition};
 
@@ -26,7 +28,9 @@ pub(super) fn size_hint(member: &ConsumerMember) -> usize {
         + optional(&member.server_assignor)
         + member.subscribed_topic_names.iter().map(|name| 2 + name.len()).sum::<usize>();
     let partitions = member.assigned.len() + member.revoking.len() + member.target.len();
-    64 + texts + partitions * PARTITION_BYTES + member.since.len() * SINCE_BYTES
+    let protocols = member.classic.iter().flat_map(|classic| classic.protocols.iter());
+    let protocols: usize = protocols.map(|p| 6 + p.name.len() + p.metadata.len()).sum();
+    64 + texts + protocols + partitions * PARTITION_BYTES + member.since.len() * SINCE_BYTES
 }
 
 pub(super) fn encode_group(out: &mut impl BufMut, group: &ConsumerGroupMetadata) {
@@ -70,6 +74,12 @@ pub(super) fn encode_member(out: &mut impl BufMut, member: &ConsumerMember) {
         put_partition(out, *partition);
         out.put_i32_le(*epoch);
     }
+    out.put_u8(u8::from(member.classic.is_some()));
+    if let Some(classic) = &member.classic {
+        out.put_i32_le(classic.session_timeout_ms);
+        out.put_i16_le(classic.version);
+        put_protocols(out, &classic.protocols);
+    }
 }
 
 fn put_partition(out: &mut impl BufMut, (topic, partition): TopicIdPartition) {
@@ -96,8 +106,22 @@ pub(super) fn decode_member(input: &mut Input<'_>) -> Option<Record> {
         revoking: partitions(input)?,
         target: partitions(input)?,
         since: since(input)?,
+        classic: classic(input)?,
     };
     Some(Record::ConsumerMember { group_id, member: Box::new(member) })
+}
+
+/// The outer `None` is damage.
+fn classic(input: &mut Input<'_>) -> Option<Option<ClassicMember>> {
+    if input.array::<1>()?[0] == 0 {
+        return Some(None);
+    }
+    let classic = ClassicMember {
+        session_timeout_ms: input.i32()?,
+        version: i16::from_le_bytes(input.array()?),
+        protocols: input.protocols()?,
+    };
+    Some(Some(classic))
 }
 
 fn names(input: &mut Input<'_>) -> Option<Arc<[Text]>> {

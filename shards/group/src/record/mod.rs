@@ -122,6 +122,19 @@ pub struct ConsumerMember {
     pub target: PartitionSet,
     /// As of which of its epochs it has each of its partitions.
     pub since: Vec<(TopicIdPartition, i32)>,
+    /// Set where it speaks the classic protocol.
+    pub classic: Option<ClassicMember>,
+}
+
+/// What is kept beside of a member of a consumer group that speaks the classic protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassicMember {
+    /// Ms.
+    pub session_timeout_ms: i32,
+    /// Of its first protocol's metadata.
+    pub version: i16,
+    /// All it offers, in its order.
+    pub protocols: Arc<[Protocol]>,
 }
 
 /// A group as it is kept.
@@ -370,12 +383,16 @@ fn encode_group(out: &mut impl BufMut, group: &GroupMetadata) {
         put_text(out, &member.client_host);
         out.put_i32_le(member.session_timeout_ms);
         out.put_i32_le(member.rebalance_timeout_ms);
-        out.put_u16_le(member.protocols.len() as u16);
-        for protocol in member.protocols.iter() {
-            put_text(out, &protocol.name);
-            put_blob(out, &protocol.metadata);
-        }
+        put_protocols(out, &member.protocols);
         put_blob(out, &member.assignment);
+    }
+}
+
+fn put_protocols(out: &mut impl BufMut, protocols: &[Protocol]) {
+    out.put_u16_le(protocols.len() as u16);
+    for protocol in protocols {
+        put_text(out, &protocol.name);
+        put_blob(out, &protocol.metadata);
     }
 }
 
@@ -402,12 +419,7 @@ fn decode_group(input: &mut Input<'_>) -> Option<GroupMetadata> {
             rebalance_timeout_ms: input.i32()?,
             ..MemberMetadata::default()
         };
-        let protocols = usize::from(input.u16()?);
-        let mut list = Vec::with_capacity(protocols.min(input.0.len() / 6));
-        for _ in 0..protocols {
-            list.push(Protocol { name: input.text()?, metadata: input.blob()? });
-        }
-        member.protocols = list.into();
+        member.protocols = input.protocols()?;
         member.assignment = input.blob()?;
         group.members.push(member);
     }
@@ -510,6 +522,15 @@ impl<'a> Input<'a> {
     fn blob(&mut self) -> Option<Bytes> {
         let length = self.u32()? as usize;
         self.take(length).map(detached)
+    }
+
+    fn protocols(&mut self) -> Option<Arc<[Protocol]>> {
+        let count = usize::from(self.u16()?);
+        let mut protocols = Vec::with_capacity(count.min(self.0.len() / 6));
+        for _ in 0..count {
+            protocols.push(Protocol { name: self.text()?, metadata: self.blob()? });
+        }
+        Some(protocols.into())
     }
 
     fn offset_key(&mut self) -> Option<OffsetKey> {

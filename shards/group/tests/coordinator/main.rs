@@ -8,6 +8,7 @@ mod consumer_world;
 mod heartbeat_and_leave;
 mod joining;
 mod large_groups;
+mod migration;
 mod offsets;
 mod random_operations;
 mod rebalancing;

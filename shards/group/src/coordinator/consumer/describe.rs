@@ -70,6 +70,7 @@ impl ConsumerGroup {
                     subscribed_topic_regex: member.regex.clone(),
                     assignment: member.holding.assigned.clone(),
                     target_assignment: member.target.clone(),
+                    is_classic: member.classic.is_some(),
                 });
             }
             description.at += 1;

@@ -163,7 +163,7 @@ impl ConsumerGroup {
                         );
                         return Err((ErrorCode::UNRELEASED_INSTANCE_ID, Some(message)));
                     }
-                    Ok((self.replace(ctx, slot, request), false))
+                    Ok((self.replace_by(ctx, slot, request.member_id.detached()), false))
                 }
                 Some(slot) if self.member(slot).member_id != request.member_id => {
                     Err(code(ErrorCode::FENCED_INSTANCE_ID))
@@ -203,34 +203,46 @@ impl ConsumerGroup {
             let message = format!("The consumer group has reached its maximum capacity of {max} members.");
             return Err((ErrorCode::GROUP_MAX_SIZE_REACHED, Some(message)));
         }
-        if !ctx.totals.try_add_member(ctx.config.max_total_members) {
-            ctx.limits_hit.count(Limit::TotalMembers);
-            return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
-        }
         let member_id = match request.member_id.is_empty() {
             true => Text::from(ctx.uuid()),
             false => request.member_id.detached(),
         };
-        let member = Member::new(ctx.uid(), member_id, request.instance_id.as_ref().map(Text::detached));
         let names = request.subscribed_topic_names.iter().flatten().map(|name| size_of::<Text>() + name.len());
-        let bytes = member.bytes() + names.sum::<usize>();
+        self.add_reserved(ctx, member_id, request.instance_id.as_ref(), names.sum()).map_err(|code| (code, None))
+    }
+
+    /// Adds a member if there is room in the gateway for it and for so many bytes more.
+    pub(super) fn add_reserved(
+        &mut self,
+        ctx: &mut Ctx,
+        member_id: Text,
+        instance_id: Option<&Text>,
+        more_bytes: usize,
+    ) -> Result<u32, ErrorCode> {
+        if !ctx.totals.try_add_member(ctx.config.max_total_members) {
+            ctx.limits_hit.count(Limit::TotalMembers);
+            return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
+        }
+        let member = Member::new(ctx.uid(), member_id, instance_id.map(Text::detached));
+        let bytes = member.bytes() + more_bytes;
         if !ctx.reserve(bytes) {
             ctx.totals.remove_member();
-            return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
+            return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
         ctx.totals.remove_bytes(bytes);
         Ok(self.insert(ctx, member))
     }
 
-    /// A static member that was away comes back under a new id, with all it had; the group need not know (6.4).
-    fn replace(&mut self, ctx: &mut Ctx, slot: u32, request: &ConsumerGroupHeartbeatRequest) -> u32 {
+    /// A static member comes back under a new id, with all it had; the group need not know (6.4).
+    pub(super) fn replace_by(&mut self, ctx: &mut Ctx, slot: u32, member_id: Text) -> u32 {
         let old = *self.remove(ctx, slot);
         ctx.totals.add_member();
-        let mut member = Member { uid: ctx.uid(), member_id: request.member_id.detached(), ..old };
+        let mut member = Member { uid: ctx.uid(), member_id, classic: None, ..old };
         member.holding.epoch = 0;
         member.holding.state = MemberState::Stable;
+        member.holding.revoking = PartitionSet::EMPTY;
         member.previous_epoch = -1;
-        (member.armed_ms, member.revoke_by_ms) = (None, None);
+        (member.armed_ms, member.act_by_ms) = (None, None);
         // The same id again: its tombstone would come behind nothing.
         self.changes.removed.retain(|removed| *removed != member.member_id);
         self.insert(ctx, member)
@@ -267,7 +279,7 @@ impl ConsumerGroup {
     }
 
     /// Brings a member a step nearer to its target. Returns whether its partitions changed by it.
-    fn advance(&mut self, ctx: &mut Ctx, at: At, slot: u32, owned: Option<&PartitionSet>) -> bool {
+    pub(super) fn advance(&mut self, ctx: &mut Ctx, at: At, slot: u32, owned: Option<&PartitionSet>) -> bool {
         let member = self.member(slot);
         let target = Target { epoch: self.assignment_epoch, partitions: &member.target };
         let is_free = |partition| self.owners.get(&partition).is_none_or(|owner| *owner == slot);
@@ -275,10 +287,11 @@ impl ConsumerGroup {
         let changed = next.assigned != member.holding.assigned;
         let revokes = next.state == MemberState::UnrevokedPartitions;
         self.change(ctx, slot, |member| member.advance(next));
-        if revokes {
-            self.arm_revocation(ctx, at, slot);
-        } else {
-            self.cancel_revocation(ctx, slot);
+        match revokes {
+            // A classic member has its deadline from its heartbeats, its join and its sync.
+            _ if self.member(slot).classic.is_some() => {}
+            true => self.arm_deadline(ctx, at, slot),
+            false => self.cancel_deadline(ctx, slot),
         }
         changed
     }
@@ -303,25 +316,11 @@ impl ConsumerGroup {
     }
 
     pub(super) fn session_deadline_ms(&self, ctx: &Ctx, slot: u32) -> u64 {
-        let timeout_ms = u64::try_from(ctx.config.consumer_session_timeout.as_millis()).unwrap_or(u64::MAX);
+        let timeout_ms = match &self.member(slot).classic {
+            Some(classic) => u64::try_from(classic.session_timeout_ms).unwrap_or_default(),
+            None => u64::try_from(ctx.config.consumer_session_timeout.as_millis()).unwrap_or(u64::MAX),
+        };
         self.member(slot).seen_ms.saturating_add(timeout_ms)
-    }
-
-    pub(super) fn arm_revocation(&mut self, ctx: &mut Ctx, at: At, slot: u32) {
-        let group = self.this.slot;
-        let member = &mut self.members[slot as usize];
-        let timeout_ms = u64::try_from(member.rebalance_timeout_ms).unwrap_or_default();
-        let deadline_ms = at.ms.saturating_add(timeout_ms);
-        member.revoke_by_ms = Some(deadline_ms);
-        ctx.arm(TimerKey::Revocation { group, member: slot, uid: member.uid }, deadline_ms);
-    }
-
-    fn cancel_revocation(&mut self, ctx: &mut Ctx, slot: u32) {
-        let group = self.this.slot;
-        let member = &mut self.members[slot as usize];
-        if member.revoke_by_ms.take().is_some() {
-            ctx.cancel(TimerKey::Revocation { group, member: slot, uid: member.uid });
-        }
     }
 
     pub(super) fn cancel_timers(&self, ctx: &mut Ctx, slot: u32, member: &Member) {
@@ -329,7 +328,7 @@ impl ConsumerGroup {
         if member.armed_ms.is_some() {
             ctx.cancel(TimerKey::Session { group, member: slot, uid });
         }
-        if member.revoke_by_ms.is_some() {
+        if member.act_by_ms.is_some() {
             ctx.cancel(TimerKey::Revocation { group, member: slot, uid });
         }
     }

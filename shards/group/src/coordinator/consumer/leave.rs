@@ -96,7 +96,7 @@ impl ConsumerGroup {
 
     /// A member has not given back in time what it was told to.
     pub fn revocation_timer(&mut self, ctx: &mut Ctx, at: At, slot: u32, uid: u64) {
-        let Some(deadline_ms) = self.member_of(slot, uid).and_then(|member| member.revoke_by_ms) else { return };
+        let Some(deadline_ms) = self.member_of(slot, uid).and_then(|member| member.act_by_ms) else { return };
         if deadline_ms > at.ms {
             return ctx.arm(TimerKey::Revocation { group: self.this.slot, member: slot, uid }, deadline_ms);
         }

@@ -51,7 +51,7 @@ impl ConsumerGroup {
                 let slot = slot as u32;
                 self.restart_session(ctx, at, slot);
                 if self.member(slot).holding.state == MemberState::UnrevokedPartitions {
-                    self.arm_revocation(ctx, at, slot);
+                    self.arm_deadline(ctx, at, slot);
                 }
             }
         }

@@ -6,12 +6,35 @@ use super::reconcile::{Holding, MemberState};
 use crate::assignor::Assignor;
 use crate::coordinator::member::cut;
 use crate::limits::MEMBER_BYTES;
-use crate::record::ConsumerMember;
-use crate::request::ConsumerGroupHeartbeatRequest;
+use crate::record::{ClassicMember, ConsumerMember};
+use crate::request::{ConsumerGroupHeartbeatRequest, Protocol};
 use crate::{PartitionSet, Text, TopicIdPartition};
 
 /// The epoch of a static member that is away for a while (KIP-848).
 pub(super) const AWAY_EPOCH: i32 = -2;
+
+/// What a member is that speaks the classic protocol.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::coordinator) struct Classic {
+    pub session_timeout_ms: i32,
+    /// Of its first protocol's metadata, and so of its assignment.
+    pub version: i16,
+    /// All it offers, in its order.
+    pub protocols: Arc<[Protocol]>,
+}
+
+impl Classic {
+    /// The distinct names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &Text> {
+        let all = &self.protocols;
+        let is_first = |(n, p): &(usize, &Protocol)| !all[..*n].iter().any(|earlier| earlier.name == p.name);
+        all.iter().enumerate().filter(is_first).map(|(_, p)| &p.name)
+    }
+
+    fn bytes(&self) -> usize {
+        self.protocols.iter().map(|p| size_of::<Protocol>() + p.name.len() + p.metadata.len()).sum()
+    }
+}
 
 #[derive(Debug)]
 pub(in crate::coordinator) struct Member {
@@ -36,8 +59,10 @@ pub(in crate::coordinator) struct Member {
     pub seen_ms: u64,
     /// Until when its session timer is armed, if it is.
     pub armed_ms: Option<u64>,
-    /// Until when it has to give back what it was told to.
-    pub revoke_by_ms: Option<u64>,
+    /// Until when it has to give back what it was told to; or, a classic one, to join or to sync.
+    pub act_by_ms: Option<u64>,
+    /// Set while it speaks the classic protocol.
+    pub classic: Option<Classic>,
 }
 
 impl Member {
@@ -65,7 +90,8 @@ impl Member {
             since: Vec::new(),
             seen_ms: 0,
             armed_ms: None,
-            revoke_by_ms: None,
+            act_by_ms: None,
+            classic: None,
         }
     }
 
@@ -88,7 +114,12 @@ impl Member {
             since: kept.since,
             seen_ms: 0,
             armed_ms: None,
-            revoke_by_ms: None,
+            act_by_ms: None,
+            classic: kept.classic.map(|kept| Classic {
+                session_timeout_ms: kept.session_timeout_ms,
+                version: kept.version,
+                protocols: kept.protocols,
+            }),
         }
     }
 
@@ -111,6 +142,11 @@ impl Member {
             revoking: self.holding.revoking.clone(),
             target: self.target.clone(),
             since: self.since.clone(),
+            classic: self.classic.as_ref().map(|classic| ClassicMember {
+                session_timeout_ms: classic.session_timeout_ms,
+                version: classic.version,
+                protocols: classic.protocols.clone(),
+            }),
         }
     }
 
@@ -180,6 +216,7 @@ impl Member {
             + texts
             + partitions * size_of::<TopicIdPartition>()
             + self.since.len() * size_of::<(TopicIdPartition, i32)>()
+            + self.classic.as_ref().map_or(0, Classic::bytes)
     }
 }
 

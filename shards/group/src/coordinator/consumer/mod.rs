@@ -10,6 +10,7 @@
 //! What must stay true: a partition is with one member at most. Epochs only grow. An answer that tells of a
 //! change goes out when that is kept.
 
+mod classic;
 mod describe;
 mod heartbeat;
 mod leave;
@@ -30,9 +31,11 @@ use super::group::State;
 use super::text_map::TextMap;
 use crate::record::ConsumerGroupMetadata;
 use crate::{Record, Text, TopicIdPartition};
+pub(super) use classic::{by_id, to_bytes};
 pub(super) use describe::{Description, not_found, refused as not_described};
 pub(super) use heartbeat::{check, refused};
 use member::Member;
+pub(super) use member::{Classic, Member as ConsumerMember};
 pub use reconcile::MemberState;
 use subscriptions::Pattern;
 pub(super) use subscriptions::ResolvedRegex;
@@ -61,6 +64,9 @@ pub(super) struct ConsumerGroup {
     /// How many members name a topic.
     names: HashMap<Text, usize>,
     patterns: BTreeMap<Text, Pattern>,
+    /// How many members speak the classic protocol, and how many of them know a protocol by its name.
+    classic_members: usize,
+    support: HashMap<Text, usize>,
     /// Patterns are being resolved.
     resolving: bool,
     /// They were since the start.
@@ -99,6 +105,8 @@ impl ConsumerGroup {
             stable_at: HashMap::new(),
             names: HashMap::new(),
             patterns: BTreeMap::new(),
+            classic_members: 0,
+            support: HashMap::new(),
             resolving: false,
             patterns_known: false,
             resolved_at_ms: None,
@@ -148,6 +156,12 @@ impl ConsumerGroup {
     }
 
     fn count(&mut self, slot: u32) {
+        if let Some(classic) = &self.members[slot as usize].classic {
+            self.classic_members += 1;
+            for name in classic.names() {
+                *self.support.entry(name.clone()).or_default() += 1;
+            }
+        }
         let holding = &self.members[slot as usize].holding;
         if holding.state == MemberState::Stable {
             *self.stable_at.entry(holding.epoch).or_default() += 1;
@@ -158,6 +172,17 @@ impl ConsumerGroup {
     }
 
     fn discount(&mut self, slot: u32) {
+        if let Some(classic) = &self.members[slot as usize].classic {
+            self.classic_members -= 1;
+            for name in classic.names() {
+                if let Some(count) = self.support.get_mut(name) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.support.remove(name);
+                    }
+                }
+            }
+        }
         let holding = &self.members[slot as usize].holding;
         if holding.state == MemberState::Stable
             && let Some(count) = self.stable_at.get_mut(&holding.epoch)
@@ -217,6 +242,48 @@ impl ConsumerGroup {
         self.changes = Changes::default();
     }
 
+    /// The group goes on from a classic group's generation.
+    pub fn begin_at(&mut self, generation: i32) {
+        (self.epoch, self.assignment_epoch) = (generation, generation);
+    }
+
+    pub fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    /// Takes in a member of a classic group, which is counted already.
+    pub fn take_in(&mut self, ctx: &mut Ctx, member: Member) {
+        self.insert(ctx, member);
+    }
+
+    /// Whether there are members, and none speaks the consumer protocol.
+    pub fn is_classic_only(&self) -> bool {
+        self.classic_members > 0 && self.classic_members == self.members.len()
+    }
+
+    /// A protocol that all classic members know, the first member's choice among them.
+    pub fn common_protocol(&self) -> Option<Text> {
+        let first = self.members.iter().find_map(|(_, member)| member.classic.as_ref())?;
+        first.names().find(|name| self.support.get(*name) == Some(&self.classic_members)).cloned()
+    }
+
+    /// What ends the members' records.
+    pub fn tombstones(&self) -> Vec<Record> {
+        let tombstone = |(_, member): (usize, &Box<Member>)| Record::ConsumerMemberTombstone {
+            group_id: self.id.clone(),
+            member_id: member.member_id.clone(),
+        };
+        self.members.iter().map(tombstone).collect()
+    }
+
+    /// Takes all members out, the first one last in the list.
+    pub fn take_members(&mut self, ctx: &mut Ctx) -> Vec<Member> {
+        let slots: Vec<u32> = self.members.iter().map(|(slot, _)| slot as u32).rev().collect();
+        let members = slots.into_iter().map(|slot| *self.remove(ctx, slot)).collect();
+        self.changes = Changes::default();
+        members
+    }
+
     fn bump(&mut self) {
         self.epoch = self.epoch.saturating_add(1);
         self.changes.group = true;
@@ -269,7 +336,7 @@ impl ConsumerGroup {
 }
 
 /// Texts sorted, each once, with allocations of their own.
-fn sorted(texts: &[Text]) -> Arc<[Text]> {
+pub(super) fn sorted(texts: &[Text]) -> Arc<[Text]> {
     let mut sorted: Vec<Text> = texts.iter().map(Text::detached).collect();
     sorted.sort_unstable();
     sorted.dedup();

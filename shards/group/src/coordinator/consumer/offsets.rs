@@ -16,10 +16,10 @@ impl ConsumerGroup {
             return Ok(());
         }
         let slot = self.ids.get(&request.member_id).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
-        if request.api_version < MEMBER_EPOCH_SINCE {
+        let member = self.member(*slot);
+        if member.classic.is_none() && request.api_version < MEMBER_EPOCH_SINCE {
             return Err(ErrorCode::UNSUPPORTED_VERSION);
         }
-        let member = self.member(*slot);
         if epoch == member.holding.epoch {
             return Ok(());
         }
@@ -27,7 +27,7 @@ impl ConsumerGroup {
             topic.partitions.iter().map(move |partition| (topic.topic_id, partition.partition_index))
         });
         let had_all = epoch < member.holding.epoch && partitions.all(|partition| member.had_since(partition, epoch));
-        if had_all { Ok(()) } else { Err(ErrorCode::STALE_MEMBER_EPOCH) }
+        if had_all { Ok(()) } else { Err(self.stale(*slot)) }
     }
 
     /// Whoever says who it is must be who it says.
@@ -36,10 +36,14 @@ impl ConsumerGroup {
             return if request.member_epoch < 0 { Ok(()) } else { Err(ErrorCode::UNKNOWN_MEMBER_ID) };
         };
         let slot = self.ids.get(member_id).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
-        if self.member(*slot).holding.epoch == request.member_epoch {
-            Ok(())
-        } else {
-            Err(ErrorCode::STALE_MEMBER_EPOCH)
+        if self.member(*slot).holding.epoch == request.member_epoch { Ok(()) } else { Err(self.stale(*slot)) }
+    }
+
+    /// An epoch that is not the member's, in the terms of its protocol.
+    fn stale(&self, slot: u32) -> ErrorCode {
+        match self.member(slot).classic {
+            Some(_) => ErrorCode::ILLEGAL_GENERATION,
+            None => ErrorCode::STALE_MEMBER_EPOCH,
         }
     }
 }

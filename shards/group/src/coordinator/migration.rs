@@ -1,0 +1,206 @@
+//! From a classic group to a consumer group and back, while members go on (6.10).
+//!
+//! Up: the first member that speaks the consumer protocol comes to a classic group of type `consumer`. Down: the
+//! last one goes, and classic members stay. Both go through all members in slices, while everything else that is
+//! for the group waits.
+
+use super::consumer::{Classic, ConsumerGroup, ConsumerMember, by_id, refused, sorted, to_bytes};
+use super::ctx::{At, Ctx, Write};
+use super::group::{Group, State};
+use super::member::Member;
+use super::protocol::{assignment, subscription};
+use super::responses::{join_error, sync_error};
+use super::work::Work;
+use crate::limits::{MigrationPolicy, WORK_SLICE_MEMBERS};
+use crate::record::MemberMetadata;
+use crate::request::ConsumerGroupHeartbeatRequest;
+use crate::{ErrorCode, Record, ReplyToken, Text};
+
+/// A classic group on its way up.
+#[derive(Debug)]
+pub(super) struct Upgrade {
+    token: ReplyToken,
+    request: Box<ConsumerGroupHeartbeatRequest>,
+    /// Until all members are found fit, the classic group is as it was.
+    consumer: Box<ConsumerGroup>,
+    at: usize,
+    is_fit: bool,
+}
+
+/// A consumer group on its way down.
+#[derive(Debug)]
+pub(super) struct Downgrade {
+    /// Those that are still to be taken along, the first one last.
+    members: Vec<ConsumerMember>,
+    /// Tombstones of the members; the group's own record follows.
+    records: Vec<Record>,
+}
+
+impl Group {
+    /// A member that speaks the consumer protocol comes to a classic group. An empty one is a consumer group from
+    /// now on; its offsets stay. Another goes up when the policy allows it and its members can be assigned to.
+    pub(super) fn become_consumer(
+        &mut self,
+        ctx: &mut Ctx,
+        at: At,
+        token: ReplyToken,
+        request: Box<ConsumerGroupHeartbeatRequest>,
+    ) {
+        let not_one = || {
+            let message = format!("Group {} is not a consumer group.", self.id);
+            refused((ErrorCode::GROUP_ID_NOT_FOUND, Some(message)))
+        };
+        if request.member_epoch != 0 {
+            return ctx.reply(token, not_one());
+        }
+        if self.state == State::Empty && self.pending.is_empty() {
+            self.protocol_type = Text::from_static("consumer");
+            self.protocol_name = None;
+            self.consumer = Some(Box::new(ConsumerGroup::new(self.this, self.id.clone())));
+            return self.consumer_heartbeat(ctx, at, token, &request);
+        }
+        let may =
+            matches!(ctx.config.consumer_migration_policy, MigrationPolicy::Bidirectional | MigrationPolicy::Upgrade);
+        if !may || self.protocol_type != "consumer" || self.members.len() >= ctx.config.max_members_per_group {
+            return ctx.reply(token, not_one());
+        }
+        let mut consumer = Box::new(ConsumerGroup::new(self.this, self.id.clone()));
+        consumer.begin_at(self.generation);
+        self.works.push_back(Work::Upgrade(Upgrade { token, request, consumer, at: 0, is_fit: false }));
+    }
+
+    /// A slice of it; what is left, if anything.
+    pub(super) fn advance_upgrade(&mut self, ctx: &mut Ctx, mut upgrade: Upgrade) -> Option<Upgrade> {
+        if !upgrade.is_fit {
+            return self.take_along(ctx, upgrade);
+        }
+        for _ in 0..WORK_SLICE_MEMBERS {
+            let Some(slot) = self.next_member(&mut upgrade.at) else {
+                self.switch(ctx, upgrade);
+                return None;
+            };
+            if let Some(join) = self.take_join(ctx, slot) {
+                let member_id = self.member(slot).member_id.clone();
+                let response = join_error(join.api_version, ErrorCode::REBALANCE_IN_PROGRESS, member_id);
+                ctx.reply(join.token, response);
+            }
+            if let Some(sync) = self.take_sync(ctx, slot) {
+                ctx.reply(sync.token, sync_error(ErrorCode::REBALANCE_IN_PROGRESS));
+            }
+            self.remove_member(ctx, slot);
+        }
+        Some(upgrade)
+    }
+
+    /// Builds the consumer group's members beside the classic ones. One that cannot be assigned to ends it all.
+    fn take_along(&mut self, ctx: &mut Ctx, mut upgrade: Upgrade) -> Option<Upgrade> {
+        for _ in 0..WORK_SLICE_MEMBERS {
+            let Some(slot) = self.next_member(&mut upgrade.at) else {
+                return Some(Upgrade { at: 0, is_fit: true, ..upgrade });
+            };
+            let Some(member) = self.as_consumer(ctx, slot) else {
+                upgrade.consumer.clear(ctx);
+                let message = format!(
+                    "Group {} cannot become a consumer group: a member's subscription or assignment is not \
+                     one that the coordinator can take over.",
+                    self.id
+                );
+                ctx.reply(upgrade.token, refused((ErrorCode::GROUP_ID_NOT_FOUND, Some(message))));
+                return None;
+            };
+            // Both count until the classic one goes.
+            ctx.totals.add_member();
+            upgrade.consumer.take_in(ctx, member);
+        }
+        Some(upgrade)
+    }
+
+    /// A classic member as one of a consumer group: stable at the group's generation with what it was assigned.
+    fn as_consumer(&self, ctx: &mut Ctx, slot: u32) -> Option<ConsumerMember> {
+        let member = self.member(slot);
+        let wishes = subscription(&member.offer.protocols.first()?.metadata)?;
+        let (assigned, has_user_data) = assignment(&member.assignment(self.assignment_epoch))?;
+        if has_user_data {
+            return None;
+        }
+        let assigned = by_id(&*ctx.topics, &assigned);
+        let mut taken = ConsumerMember::new(ctx.uid(), member.member_id.clone(), member.group_instance_id.clone());
+        taken.client_id = member.client_id.clone();
+        taken.client_host = member.client_host.clone();
+        taken.rebalance_timeout_ms = member.offer.rebalance_timeout_ms;
+        taken.names = sorted(&wishes.topics);
+        taken.target = assigned.clone();
+        taken.holding.epoch = self.generation;
+        taken.since = assigned.iter().map(|partition| (partition, self.generation)).collect();
+        taken.holding.assigned = assigned;
+        taken.seen_ms = self.at.ms;
+        taken.classic = Some(Classic {
+            session_timeout_ms: member.offer.session_timeout_ms,
+            version: wishes.version,
+            protocols: member.offer.protocols.clone(),
+        });
+        Some(taken)
+    }
+
+    /// From here on the group is a consumer group: the newcomer is let in, and everybody else finds out by its
+    /// heartbeat.
+    fn switch(&mut self, ctx: &mut Ctx, upgrade: Upgrade) {
+        for member_id in self.pending.keys().cloned().collect::<Vec<_>>() {
+            self.remove_pending(ctx, &member_id);
+        }
+        self.end_phases(ctx);
+        self.protocol_name = None;
+        self.set_state(ctx, upgrade.consumer.state());
+        self.consumer = Some(upgrade.consumer);
+        self.consumer_heartbeat(ctx, self.at, upgrade.token, &upgrade.request);
+        self.works.push_back(Work::ArmConsumers { at: 0 });
+    }
+
+    /// Begins the way down when the last member that spoke the consumer protocol is gone and classic ones are not.
+    pub(super) fn downgrade_if_due(&mut self, ctx: &mut Ctx) {
+        let may =
+            matches!(ctx.config.consumer_migration_policy, MigrationPolicy::Bidirectional | MigrationPolicy::Downgrade);
+        let is_due = |consumer: &ConsumerGroup| consumer.is_classic_only();
+        if !may || !self.consumer.as_deref().is_some_and(is_due) {
+            return;
+        }
+        let Some(mut consumer) = self.consumer.take() else { return };
+        self.generation = consumer.epoch();
+        self.protocol_type = Text::from_static("consumer");
+        self.protocol_name = consumer.common_protocol();
+        self.set_state(ctx, State::Stable);
+        let records = consumer.tombstones();
+        let members = consumer.take_members(ctx);
+        self.works.push_back(Work::Downgrade(Downgrade { members, records }));
+    }
+
+    /// A slice of it; what is left, if anything.
+    pub(super) fn advance_downgrade(&mut self, ctx: &mut Ctx, mut downgrade: Downgrade) -> Option<Downgrade> {
+        for _ in 0..WORK_SLICE_MEMBERS {
+            let Some(member) = downgrade.members.pop() else {
+                self.sessions_from_ms = self.at.ms;
+                ctx.persist(downgrade.records, Write::Unwatched);
+                self.works.push_back(Work::keep_group(self, Write::Unwatched));
+                self.works.push_back(Work::ArmSessions { at: 0 });
+                self.works.push_back(Work::Prepare);
+                return None;
+            };
+            let Some(classic) = member.classic else { continue };
+            let kept = MemberMetadata {
+                member_id: member.member_id,
+                group_instance_id: member.instance_id,
+                client_id: member.client_id,
+                client_host: member.client_host,
+                session_timeout_ms: classic.session_timeout_ms,
+                rebalance_timeout_ms: member.rebalance_timeout_ms,
+                protocols: classic.protocols,
+                assignment: to_bytes(&*ctx.topics, classic.version, &member.target),
+            };
+            let restored = Member::restored(ctx.uid(), kept, self.assignment_epoch);
+            ctx.totals.add_member();
+            ctx.totals.add_bytes(restored.bytes());
+            self.add_member(ctx, restored, &Text::from_static("consumer"));
+        }
+        Some(downgrade)
+    }
+}
