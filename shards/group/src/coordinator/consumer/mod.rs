@@ -269,11 +269,8 @@ impl ConsumerGroup {
 
     /// What ends the members' records.
     pub fn tombstones(&self) -> Vec<Record> {
-        let tombstone = |(_, member): (usize, &Box<Member>)| Record::ConsumerMemberTombstone {
-            group_id: self.id.clone(),
-            member_id: member.member_id.clone(),
-        };
-        self.members.iter().map(tombstone).collect()
+        let ids = self.members.iter().map(|(_, member)| member.member_id.clone());
+        ids.map(|member_id| Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id }).collect()
     }
 
     /// Takes all members out, the first one last in the list.
