@@ -205,6 +205,48 @@ def incremental_assign() -> str:
     return f"cooperative-sticky, {len(given)} of 3 revoked"
 
 
+def consumer_protocol() -> str:
+    """The group protocol of KIP-848: members share, are served by pattern, and commit with their epochs."""
+    topic, account = f"{PREFIX}-kip-848", Account()
+    create(topic)
+    own = {"group.id": topic, "group.protocol": "consumer", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    first, reading, to = Consumer(CLIENT | own), account.read(), producer()
+
+    def read(members: list[Consumer], what: str) -> None:
+        for _ in turns(what):
+            for consumer in members:
+                if (message := poll(consumer)) is not None:
+                    reading.add(message.partition(), message.offset(), record_of(message), consumer)
+            if reading.complete():
+                return
+
+    def until_shared(members: list[Consumer], what: str) -> None:
+        for _ in turns(what):
+            for consumer in members:
+                poll(consumer)
+            shares = [partitions(consumer) for consumer in members]
+            if all(shares) and sum(map(len, shares)) == PARTITIONS and set().union(*shares) == {0, 1, 2}:
+                return
+
+    first.subscribe([f"^{topic}.*"])
+    until_shared([first], "the first member has all partitions")
+    second = Consumer(CLIENT | own)
+    second.subscribe([topic])
+    until_shared([first, second], "both members have partitions")
+    send(to, topic, account, records("shared", 90))
+    read([first, second], "both members read what was produced")
+    for consumer in (first, second):
+        consumer.commit(asynchronous=False)
+    second.close()
+    until_shared([first], "the first member has all partitions back")
+    found = first.committed([TopicPartition(topic, partition) for partition in range(PARTITIONS)], WAIT_SECONDS_MAX)
+    equal("committed", [entry.offset for entry in found], [30, 30, 30])
+    send(to, topic, account, records("alone", 90))
+    read([first], "the first member reads all partitions")
+    first.close()
+    return "by name and by pattern"
+
+
 def commit() -> None:
     group, offsets = f"{PREFIX}-commit", {0: 50, 1: 20, 2: 30}
     consumer = member(group, TOPIC, enable_auto_commit=False)
@@ -441,6 +483,7 @@ def main() -> None:
     day.step("rebalance", rebalance)
     day.step("static-member", static_member)
     day.step("incremental-assign", incremental_assign)
+    day.step("consumer-protocol", consumer_protocol)
     day.step("commit", commit)
     day.step("kill-9", kill_9)
     day.step("offsets", offsets)

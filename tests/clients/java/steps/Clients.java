@@ -49,6 +49,13 @@ final class Clients {
         return new KafkaConsumer<>(all, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
+    /** A member by the protocol of KIP-848: the coordinator says how long its sessions are. */
+    static Consumer<byte[], byte[]> newProtocol(String group) {
+        Map<String, Object> all = configuration(
+            "group.id", group, "group.protocol", "consumer", "auto.offset.reset", "earliest", "enable.auto.commit", "false");
+        return new KafkaConsumer<>(all, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
     static Consumer<byte[], byte[]> member(String group, String topic, String... settings) {
         Consumer<byte[], byte[]> consumer = consumer(group, settings);
         consumer.subscribe(List.of(topic));

@@ -18,6 +18,7 @@ import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.common.TopicPartition;
 
@@ -112,6 +113,34 @@ final class Groups {
             });
         }
         return "cooperative-sticky, " + given + " of 3 revoked";
+    }
+
+    /** The group protocol of KIP-848: members share, are served by pattern, and commit with their epochs. */
+    String consumerProtocol() throws Exception {
+        String group = PREFIX + "-kip-848";
+        String topic = PREFIX + "-kip-848";
+        Clients.create(topic, PARTITIONS);
+        Account account = new Account();
+        Account.Reading reading = account.read();
+        try (Producer<byte[], byte[]> to = Clients.producer();
+                Consumer<byte[], byte[]> first = Clients.newProtocol(group)) {
+            first.subscribe(new SubscriptionPattern(topic + ".*"));
+            Clients.untilItHasAll(first);
+            try (Consumer<byte[], byte[]> second = Clients.newProtocol(group)) {
+                second.subscribe(List.of(topic));
+                Clients.untilShared(first, second);
+                Clients.send(to, topic, account, Message.batch("shared", 90));
+                Clients.readAll("both members read what was produced", reading, first, second);
+                first.commitSync();
+                second.commitSync();
+            }
+            Clients.untilItHasAll(first);
+            Map<TopicPartition, OffsetAndMetadata> committed = first.committed(first.assignment());
+            committed.values().forEach(offset -> equal("committed offset", offset.offset(), 30L));
+            Clients.send(to, topic, account, Message.batch("alone", 90));
+            Clients.readAll("the first member reads all partitions", reading, first);
+        }
+        return "by name and by pattern";
     }
 
     String commit(String topic) {

@@ -16,6 +16,7 @@ final class Main {
         day.step("rebalance", groups::rebalance);
         day.step("static-member", groups::staticMember);
         day.step("incremental-assign", groups::incrementalAssign);
+        day.step("consumer-protocol", groups::consumerProtocol);
         day.step("commit", () -> groups.commit(messages.topic));
         day.step("kill-9", messages::kill9);
         day.step("offsets", messages::offsets);
