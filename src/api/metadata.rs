@@ -87,15 +87,17 @@ async fn plan(view: &View<'_>, request: &MetadataRequest) -> Plan {
     let mut turn = Turn::default();
     for topic in topics {
         turn.partition().await;
+        // Kafka's own client says "" where it knows the id only.
+        let name = topic.name.as_ref().filter(|name| !name.is_empty() || topic.topic_id.is_nil());
         // A topic that is named twice is told once, as in Kafka.
-        let id = if topic.name.is_some() { Uuid::nil() } else { topic.topic_id };
-        if !seen.insert((topic.name.as_ref(), id)) {
+        let id = if name.is_some() { Uuid::nil() } else { topic.topic_id };
+        if !seen.insert((name, id)) {
             continue;
         }
-        match &topic.name {
+        match name {
             None => plan.told.push(by_id(view, topic.topic_id)),
             Some(name) => {
-                let told = by_name(view, name, topic.topic_id);
+                let told = by_name(view, name);
                 let is_missing = matches!(told, Told::Not { error: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, .. });
                 if is_missing && may_create && may_be_made(view, name) {
                     plan.missing.push(NewTopic {
@@ -129,8 +131,8 @@ fn by_id(view: &View<'_>, id: Uuid) -> Told {
     }
 }
 
-fn by_name(view: &View<'_>, name: &TopicName, id: Uuid) -> Told {
-    let not = |error| Told::Not { error, name: Some(name.0.clone()), id };
+fn by_name(view: &View<'_>, name: &TopicName) -> Told {
+    let not = |error| Told::Not { error, name: Some(name.0.clone()), id: Uuid::nil() };
     if !view.allowed(Operation::Describe, Resource::Topic(name)) {
         return not(ErrorCode::TOPIC_AUTHORIZATION_FAILED);
     }
@@ -332,6 +334,9 @@ mod tests {
             assert_eq!(names_and_codes(&response), [("a", 0), (no_name, 100)]);
             assert_eq!(response.topics[1].topic_id, id_of(7));
             assert!(missing(&world, version, &with_ids(&[id_of(7)])).is_empty());
+            let mut unnamed = with_ids(&[id_of(0)]);
+            unnamed.topics.iter_mut().flatten().for_each(|topic| topic.name = Some(topic_name("")));
+            assert_eq!(names_and_codes(&served(&world, version, &unnamed)), [("a", 0)], "an empty name is none");
         }
     }
 
