@@ -53,7 +53,9 @@ impl Group {
         if request.member_epoch != 0 {
             return ctx.reply(token, not_one());
         }
-        if self.state == State::Empty && self.pending.is_empty() {
+        if self.state == State::Empty {
+            // Whoever was given an id may join a consumer group with it as well.
+            self.forget_pending(ctx);
             self.protocol_type = Text::from_static("consumer");
             self.protocol_name = None;
             self.consumer = Some(Box::new(ConsumerGroup::new(self.this, self.id.clone())));
@@ -98,7 +100,9 @@ impl Group {
             let Some(slot) = self.next_member(&mut upgrade.at) else {
                 return Some(Upgrade { at: 0, is_fit: true, ..upgrade });
             };
-            let Some(member) = self.as_consumer(ctx, slot) else {
+            // Nothing keeps the leader of a classic group from giving a partition to two members.
+            let is_sole = |member: &ConsumerMember| upgrade.consumer.is_free(&member.holding.assigned);
+            let Some(member) = self.as_consumer(ctx, slot).filter(is_sole) else {
                 upgrade.consumer.clear(ctx);
                 let message = format!(
                     "Group {} cannot become a consumer group: a member's subscription or assignment is not \
@@ -145,15 +149,19 @@ impl Group {
     /// From here on the group is a consumer group: the newcomer is let in, and everybody else finds out by its
     /// heartbeat.
     fn switch(&mut self, ctx: &mut Ctx, upgrade: Upgrade) {
-        for member_id in self.pending.keys().cloned().collect::<Vec<_>>() {
-            self.remove_pending(ctx, &member_id);
-        }
+        self.forget_pending(ctx);
         self.end_phases(ctx);
         self.protocol_name = None;
         self.set_state(ctx, upgrade.consumer.state());
         self.consumer = Some(upgrade.consumer);
         self.consumer_heartbeat(ctx, self.at, upgrade.token, &upgrade.request);
         self.works.push_back(Work::ArmConsumers { at: 0 });
+    }
+
+    fn forget_pending(&mut self, ctx: &mut Ctx) {
+        for member_id in self.pending.keys().cloned().collect::<Vec<_>>() {
+            self.remove_pending(ctx, &member_id);
+        }
     }
 
     /// Begins the way down when the last member that spoke the consumer protocol is gone and classic ones are not.

@@ -266,3 +266,61 @@ fn parked_members_are_told_27_when_the_group_goes_up() {
     assert_eq!(world.heartbeat(&classic.client), ErrorCode::REBALANCE_IN_PROGRESS);
     assert!(world.store == Store::Keeps && world.open == 0, "nobody waits");
 }
+
+#[test]
+fn a_group_whose_leader_gave_a_partition_to_two_members_stays_classic() {
+    let (mut world, _known) = world(MigrationPolicy::Bidirectional);
+    let mut clients = [Classic::new(1).client, Classic::new(2).client];
+    world.form(&mut clients);
+    let mut sync = clients[0].sync_request(&[]);
+    let given = |client: &Client, partitions: &[i32]| Assignment {
+        member_id: client.member_id.clone(),
+        assignment: assignment(partitions, &[]),
+    };
+    sync.assignments = vec![given(&clients[0], &[0, 1, 2]), given(&clients[1], &[2, 3])];
+    let token = world.ask(1, ringgate_group::Request::Sync(sync));
+    assert_eq!(world.synced(token).error_code, ErrorCode::NONE);
+    let (before, totals) = (world.describe(), (world.totals.members(), world.totals.bytes()));
+    assert_eq!(world.beat_error(Consumer::new("new", &["t"]).joining()), 69);
+    assert_eq!((world.describe(), (world.totals.members(), world.totals.bytes())), (before, totals));
+    assert!(clients.iter().all(|client| world.heartbeat(client) == ErrorCode::NONE));
+}
+
+#[test]
+fn an_id_that_was_given_out_keeps_nobody_from_an_empty_group_and_may_join_it() {
+    let (mut world, _known) = world(MigrationPolicy::Bidirectional);
+    let mut classic = Classic::new(1);
+    let token = world.join(1, classic.client.join_request());
+    let answer = world.joined(token);
+    assert_eq!(answer.error_code, ErrorCode::MEMBER_ID_REQUIRED);
+    classic.client.member_id = answer.member_id;
+    let mut consumer = Consumer::new("new", &["t"]);
+    consumer.join(&mut world);
+    assert_eq!((consumer.epoch, consumer.has.len()), (1, 4));
+    assert!(!world.timers.keys().any(|key| format!("{key:?}").starts_with("Pending")), "{:?}", world.timers);
+    classic.rejoin(&mut world);
+    come_to_rest(&mut world, &mut classic, &mut consumer);
+    assert_eq!((classic.has.len(), consumer.has.len()), (2, 2));
+}
+
+#[test]
+fn a_classic_member_that_wishes_for_more_than_the_gateway_has_room_for_is_told_15_and_stays_as_it_is() {
+    let mut world = World::with(|config| {
+        config.initial_rebalance_delay = std::time::Duration::ZERO;
+        config.consumer_assignment_interval = std::time::Duration::ZERO;
+        config.max_group_memory = 16_384;
+    });
+    let mut known = Known::default();
+    known.set(&mut world, "t", 4);
+    let mut classic = classic_group(&mut world, &[]);
+    let mut consumer = Consumer::new("new", &["t"]);
+    consumer.join(&mut world);
+    come_to_rest(&mut world, &mut classic, &mut consumer);
+    let (before, bytes) = (world.consumers(), world.totals.bytes());
+    let mut request = classic.client.join_request();
+    request.protocols.push(Protocol { name: "other".into(), metadata: Bytes::from(vec![0; 16_384]) });
+    let token = world.join(1, request);
+    assert_eq!(world.joined(token).error_code, ErrorCode::COORDINATOR_NOT_AVAILABLE);
+    assert_eq!((world.consumers(), world.totals.bytes()), (before, bytes));
+    assert!(!classic.go_on(&mut world), "it goes on");
+}

@@ -64,6 +64,14 @@ impl ConsumerGroup {
             let member_id = new_member_id(ctx, &cut(&request.client_id));
             return Err((ErrorCode::MEMBER_ID_REQUIRED, member_id));
         }
+        if let Some(slot) = known {
+            let more = request_bytes(request).saturating_sub(self.member(slot).bytes());
+            if !ctx.reserve(more) {
+                return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, echo()));
+            }
+            // It is counted where the member is.
+            ctx.totals.remove_bytes(more);
+        }
         let slot = self.find_or_add_classic(ctx, request, known).map_err(|error| (error, echo()))?;
         let topics = sorted(&wishes.topics);
         let wishes_changed = self.member(slot).names != topics || self.member(slot).regex.is_some();

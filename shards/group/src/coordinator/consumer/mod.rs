@@ -30,7 +30,7 @@ use super::ctx::{Ctx, GroupRef};
 use super::group::State;
 use super::text_map::TextMap;
 use crate::record::ConsumerGroupMetadata;
-use crate::{Record, Text, TopicIdPartition};
+use crate::{PartitionSet, Record, Text, TopicIdPartition};
 pub(super) use classic::{by_id, to_bytes};
 pub(super) use describe::{Description, not_found, refused as not_described};
 pub(super) use heartbeat::{check, refused};
@@ -254,6 +254,11 @@ impl ConsumerGroup {
     /// Takes in a member of a classic group, which is counted already.
     pub fn take_in(&mut self, ctx: &mut Ctx, member: Member) {
         self.insert(ctx, member);
+    }
+
+    /// Whether no member has any of these partitions.
+    pub fn is_free(&self, partitions: &PartitionSet) -> bool {
+        partitions.iter().all(|partition| !self.owners.contains_key(&partition))
     }
 
     /// Whether there are members, and none speaks the consumer protocol.
