@@ -19,6 +19,10 @@ test *ARGS:
 end-to-end *ARGS:
     cargo test --test end_to_end --test known_faults {{ ARGS }}
 
+# Write docs/conformance.md anew: which test shows which numbered behaviour
+conformance:
+    CONFORMANCE_WRITE=1 cargo test --test conformance
+
 # Every stock client's day: installs them, prints a table client x step
 clients *FLAGS:
     tests/clients/run {{ FLAGS }}
