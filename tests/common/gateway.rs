@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
 use super::{LIVENESS, LOOK_AGAIN};
 
@@ -213,6 +213,12 @@ impl Gateway {
         rustix::process::kill_process(pid, Signal::STOP).expect("SIGSTOP");
         std::thread::sleep(time);
         rustix::process::kill_process(pid, Signal::CONT).expect("SIGCONT");
+    }
+
+    /// No file of the process gets past this many bytes: a full disk, as the kernel says it.
+    pub fn limit_files(&self, bytes: Option<u64>) {
+        let pid = Pid::from_raw(self.ready.pid as i32).expect("a process");
+        prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum: None }).expect("a limit of file sizes");
     }
 
     /// Whether the process is still there. A test that sent it something hostile asks.

@@ -5,7 +5,6 @@
 
 use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use rdkafka::topic_partition_list::Offset;
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::common::gateway::{Gateway, Options};
 use crate::common::librdkafka::{create_topic, read_from};
@@ -14,12 +13,6 @@ use crate::connections::found_group_with_session;
 use crate::routing::heartbeat;
 
 const ROOM: u64 = 1 << 20;
-
-/// No file of the gateway gets past this many bytes.
-pub fn limit_files(gateway: &Gateway, bytes: Option<u64>) {
-    let pid = Pid::from_raw(gateway.ready().pid as i32).expect("a process");
-    prlimit(Some(pid), Resource::Fsize, Rlimit { current: bytes, maximum: None }).expect("a limit of file sizes");
-}
 
 fn produce(raw: &mut Raw, topic: &str, value: &str) -> i16 {
     let records = batch(Writer::NOBODY, 1_000, &[value]);
@@ -35,7 +28,7 @@ async fn a_log_without_room_closes_alone_and_takes_records_again_after_a_restart
     let mut gateway = Gateway::start(options());
     create_topic(&gateway, "filling", 1).await;
     create_topic(&gateway, "small", 1).await;
-    limit_files(&gateway, Some(ROOM));
+    gateway.limit_files(Some(ROOM));
     let mut raw = Raw::connect(gateway.bootstrap());
     let value = "x".repeat(50_000);
     let mut acknowledged = 0;

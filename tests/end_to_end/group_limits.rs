@@ -201,7 +201,9 @@ async fn members_and_ids_that_were_given_out_are_counted_over_the_whole_gateway(
     assert_eq!(raw.call(3, &first_join("h")).error_code, 15, "in one step, too");
     assert_eq!(join_code(&mut raw, &first_join("h").with_group_instance_id(Some(string("x")))), 15);
     assert_eq!(raw.call(1, &consumer_joins("consumers", "n")).error_code, 15);
-    assert_eq!(hits(&gateway, "max_total_members"), 4);
+    assert_eq!(raw.call(1, &consumer_joins("h", "n")).error_code, 15);
+    assert_eq!(hits(&gateway, "max_total_members"), 5);
+    assert_eq!(state(&mut raw, "h"), "Dead", "who is refused leaves no group behind");
     // Who is there may go through rebalances.
     rejoin(&mut peers);
     settle(&mut peers);

@@ -20,7 +20,6 @@ use crate::common::settings::{
     APPEND, BROKER, DELETE, SET, SUBTRACT, TOPIC, codes, create_partitions, describe, edit, replace, set, setting,
 };
 use crate::common::{LIVENESS, eventually, within};
-use crate::disk_full::limit_files;
 
 fn looking_often(shards: usize) -> Options {
     Options::new(shards).set("retention-check-interval", "50ms")
@@ -361,7 +360,7 @@ fn a_change_that_cannot_be_written_is_refused_and_has_not_happened() {
     let mut gateway = Gateway::start(Options::new(2));
     let mut raw = Raw::connect(gateway.bootstrap());
     create(&mut raw, "t", 2, &[("retention.ms", "5000000")]);
-    limit_files(&gateway, Some(1));
+    gateway.limit_files(Some(1));
     let retention = [("retention.ms", SET, Some("6000000"))];
     let refused = |raw: &mut Raw| {
         assert_eq!(codes(&edit(raw, 1, false, &[(TOPIC, "t", &retention), (TOPIC, "no", &retention)])), [56, 3]);
@@ -369,7 +368,7 @@ fn a_change_that_cannot_be_written_is_refused_and_has_not_happened() {
         assert_eq!((setting(raw, "t", "retention.ms").0.as_str(), partition_count(raw, "t")), ("5000000", 2));
     };
     refused(&mut raw);
-    limit_files(&gateway, None);
+    gateway.limit_files(None);
     // What a write that failed has left of a file nobody knows: the log stays closed until a restart.
     refused(&mut raw);
     gateway.kill9();

@@ -186,7 +186,7 @@ fn k007_a_failing_store_is_answered_per_partition_in_the_requests_version_and_th
     }
 
     // And nothing more can be written.
-    limit_files(&gateway, length + 200);
+    gateway.limit_files(Some(length + 200));
     while broken.partition(0).produce(&mut raw, 9, Some(RecordBatch::of(&["more"]).bytes())).error_code == 0 {}
     for version in versions(0) {
         let records = || Some(RecordBatch::of(&["v"]).bytes());
@@ -204,13 +204,6 @@ fn only_of(
     let topic = topic.expect("every topic that was asked for");
     assert_eq!(topic.partitions.len(), 1);
     &topic.partitions[0]
-}
-
-/// The process's files grow no further than this: a full disk, as the kernel says it.
-fn limit_files(gateway: &Gateway, bytes: u64) {
-    use rustix::process::{Pid, Resource, Rlimit, prlimit};
-    let pid = Pid::from_raw(gateway.ready().pid as i32).expect("a process");
-    prlimit(Some(pid), Resource::Fsize, Rlimit { current: Some(bytes), maximum: None }).expect("a limit of file sizes");
 }
 
 #[test]

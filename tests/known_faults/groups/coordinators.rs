@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kafka_protocol::messages::{FindCoordinatorRequest, MetadataRequest};
 
 use crate::common::gateway::{Gateway, Options};
-use crate::common::group::{commit, committed};
+use crate::common::group::{commit, commit_codes, commit_request, committed};
 use crate::common::librdkafka::create_topic;
 use crate::common::partition::versions;
 use crate::common::peer::{Peer, form};
@@ -137,6 +137,55 @@ async fn k074_many_stored_offsets_are_loaded_and_other_answers_than_loading_foll
     let mut peer = Peer::connect(gateway.bootstrap(), "group-0");
     form(std::slice::from_mut(&mut peer));
     assert_eq!(peer.commit("t", 7), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn k074_a_store_that_takes_no_more_is_15_and_not_14_and_only_for_its_groups() {
+    const ROOM: u64 = 256 << 10;
+    let mut gateway = Gateway::start(Options::new(2));
+    create_topic(&gateway, "t", 1).await;
+    let mut member = Peer::connect(gateway.bootstrap(), "full");
+    form(std::slice::from_mut(&mut member));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    gateway.limit_files(Some(ROOM));
+    let mut taken = 0;
+    let code = loop {
+        let mut request = commit_request("full-too", "t", &[(0, taken)]);
+        request.topics[0].partitions[0].committed_metadata = Some(string(&"x".repeat(4_096)));
+        match commit_codes(&mut raw, 8, &request)[0] {
+            0 => taken += 1,
+            code => break code,
+        }
+        assert!(taken < 1_000, "the limit holds");
+    };
+    assert_eq!(code, 15);
+    // The log of one shard's groups is closed, that of the other's is not.
+    let codes: Vec<i16> =
+        (0..16).map(|n| commit_codes(&mut raw, 8, &commit_request(&format!("group-{n}"), "t", &[(0, 5)]))[0]).collect();
+    assert!(codes.contains(&0) && codes.contains(&15), "{codes:?}");
+    assert!(codes.iter().all(|code| [0, 15].contains(code)), "{codes:?}");
+    // What is known is told, and is what was acknowledged last.
+    assert_eq!(committed(&mut raw, "full-too", "t", &[0]), [taken - 1]);
+    let written: Vec<i64> = (0..16).map(|n| committed(&mut raw, &format!("group-{n}"), "t", &[0])[0]).collect();
+    let expected: Vec<i64> = codes.iter().map(|code| if *code == 0 { 5 } else { -1 }).collect();
+    assert_eq!(written, expected);
+    // A group forms where that can be kept, and is told 15 where it cannot.
+    for (n, code) in codes.iter().enumerate() {
+        let mut peer = Peer::connect(gateway.bootstrap(), &format!("group-{n}"));
+        peer.join();
+        let id = peer.id.clone();
+        assert_eq!(peer.sync(&[(&id, "all")]).0, *code, "group-{n}");
+    }
+    assert_eq!(member.heartbeat(), 0, "a session needs no store");
+
+    gateway.limit_files(None);
+    gateway.kill9();
+    gateway.restart(Options::new(2));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    assert_eq!(committed(&mut raw, "full-too", "t", &[0]), [taken - 1]);
+    member.raw = Raw::connect(gateway.bootstrap());
+    assert_eq!((member.heartbeat(), member.commit("t", 9)), (0, 0));
+    commit(&mut raw, "full-too", "t", &[(0, 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -300,7 +300,9 @@ impl Coordinator {
             Request::Join(join) => match self.find(&join.group_id, false) {
                 Ok(Some(slot)) => Ok(slot),
                 Ok(None) if join.member_id.is_empty() => {
-                    let created = self.create_group(at, &join.group_id, true);
+                    let metadata = join.protocols.iter().map(|protocol| protocol.metadata.len()).sum();
+                    let created =
+                        self.has_room_for_member(metadata).and_then(|()| self.create_group(at, &join.group_id, true));
                     created.map_err(|error| responses::join_error(join.api_version, error, Text::EMPTY))
                 }
                 Ok(None) => {
@@ -395,14 +397,31 @@ impl Coordinator {
         consumer::check(&mut self.ctx, request)?;
         match self.find(&request.group_id, false).map_err(|code| (code, None))? {
             Some(slot) => Ok(slot),
-            None if request.member_epoch == 0 => {
-                self.create_group(at, &request.group_id, false).map_err(|code| (code, None))
-            }
+            None if request.member_epoch == 0 => self
+                .has_room_for_member(0)
+                .and_then(|()| self.create_group(at, &request.group_id, false))
+                .map_err(|code| (code, None)),
             None => {
                 let message = format!("Consumer group {} not found.", request.group_id);
                 Err((ErrorCode::GROUP_ID_NOT_FOUND, Some(message)))
             }
         }
+    }
+
+    /// Whether the gateway takes one more member, with this many bytes of metadata: asked before a group is made
+    /// for it, so that who is refused leaves no group behind.
+    fn has_room_for_member(&mut self, metadata: usize) -> Result<(), ErrorCode> {
+        let ctx = &mut self.ctx;
+        if ctx.totals.members() >= ctx.config.max_total_members {
+            ctx.limits_hit.count(Limit::TotalMembers);
+            return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
+        }
+        let bytes = crate::limits::GROUP_BYTES + crate::limits::MEMBER_BYTES + metadata;
+        if ctx.totals.bytes().saturating_add(bytes) > ctx.config.max_group_memory {
+            ctx.limits_hit.count(Limit::GroupMemory);
+            return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
+        }
+        Ok(())
     }
 
     /// Makes an empty group. One that begins with a commit is kept by its offsets alone.

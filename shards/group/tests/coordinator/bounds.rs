@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ringgate_group::limits::Limit;
 use ringgate_group::request::*;
-use ringgate_group::{ErrorCode, Text};
+use ringgate_group::{ErrorCode, GroupConfig, Text};
 
 use crate::world::*;
 
@@ -90,6 +90,26 @@ fn groups_and_members_of_the_gateway_are_bounded() {
     assert_eq!((w.totals.groups(), w.totals.members()), (2, 3));
     let hits = w.coordinator.limits_hit();
     assert_eq!((hits.of(Limit::Groups), hits.of(Limit::TotalMembers)), (2, 2));
+}
+
+#[test]
+fn a_member_that_there_is_no_room_for_leaves_no_group_behind() {
+    let refused_by = |change: fn(&mut GroupConfig), bytes: usize, limit: Limit| {
+        let mut w = World::with(change);
+        assert_eq!(join_error(&mut w, |it| it.group_id = "a".into()), ErrorCode::MEMBER_ID_REQUIRED);
+        let (writes, bytes_before) = (w.writes, w.totals.bytes());
+        for version in [3, 9] {
+            let large = |it: &mut JoinGroupRequest| {
+                (it.group_id, it.api_version) = ("b".into(), version);
+                it.protocols[0].metadata = Bytes::from(vec![0; bytes]);
+            };
+            assert_eq!(join_error(&mut w, large), ErrorCode::COORDINATOR_NOT_AVAILABLE);
+        }
+        assert_eq!((w.totals.groups(), w.totals.bytes(), w.writes), (1, bytes_before, writes));
+        assert_eq!(w.coordinator.limits_hit().of(limit), 2);
+    };
+    refused_by(|config| config.max_total_members = 1, 10, Limit::TotalMembers);
+    refused_by(|config| config.max_group_memory = 4_096, 3_500, Limit::GroupMemory);
 }
 
 #[test]
