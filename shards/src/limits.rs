@@ -55,6 +55,10 @@ pub const WALK_SLICE: usize = 128 << 10;
 /// Open files that partitions leave to client connections, however many topics there are.
 pub const CONNECTIONS_KEPT: usize = 64;
 
+/// How often a partition says in the log that its records cannot be read, at most: clients ask for them again and
+/// again.
+pub const UNREADABLE_SAID_MS: i64 = 60_000;
+
 const _: () = assert!(
     LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0
 );

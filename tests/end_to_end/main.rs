@@ -10,6 +10,7 @@ mod common;
 mod conformance;
 mod connections;
 mod consumer_protocol;
+mod damage;
 mod day;
 mod disk_full;
 mod fetching;

@@ -10,7 +10,7 @@ use ringgate_wire::records::BatchHeader;
 
 use super::{Partition, Partitions};
 use crate::call::{FetchCall, PartitionFetch, PartitionFetched, ReplyTo, TopicPartition, Watch, WatchId};
-use crate::limits::DISK_READ_BYTES_MAX;
+use crate::limits::{DISK_READ_BYTES_MAX, UNREADABLE_SAID_MS};
 use crate::store::embedded::partition::{Read, ReadJob};
 use crate::turn::Turn;
 use crate::{Shard, ShardHandle};
@@ -164,13 +164,7 @@ impl Partition {
                     fetched.error = ErrorCode::OFFSET_OUT_OF_RANGE;
                 }
                 Ok(Err(error)) => {
-                    tracing::error!(
-                        topic = %self.topic.name,
-                        partition = self.at.partition,
-                        offset = wanted.fetch_offset,
-                        %error,
-                        "records cannot be read"
-                    );
+                    self.say_unreadable(shard.now_ms(), wanted.fetch_offset, &error);
                     fetched.error = ErrorCode::KAFKA_STORAGE_ERROR;
                 }
                 Err(panic) => {
@@ -186,6 +180,21 @@ impl Partition {
             left.disk_bytes = left.disk_bytes.saturating_sub(bytes);
         }
         fetched
+    }
+
+    /// Says that records cannot be read, now and then: clients ask again at once.
+    fn say_unreadable(&self, now_ms: i64, offset: i64, error: &std::io::Error) {
+        if now_ms.saturating_sub(self.unreadable_said_ms.get()) < UNREADABLE_SAID_MS {
+            return;
+        }
+        self.unreadable_said_ms.set(now_ms);
+        tracing::error!(
+            topic = %self.topic.name,
+            partition = self.at.partition,
+            offset,
+            %error,
+            "records cannot be read"
+        );
     }
 
     /// Reads on a file thread; its budget counts meanwhile.

@@ -75,6 +75,8 @@ pub(crate) struct Partition {
     arriving: RefCell<VecDeque<produce::Arriving>>,
     /// A batch is being looked through, in slices; those that arrive meanwhile queue behind it.
     walking: Cell<bool>,
+    /// When the log last said that records cannot be read, in ms since the epoch.
+    unreadable_said_ms: Cell<i64>,
     acks: RefCell<VecDeque<produce::AwaitingAck>>,
     deleted: Cell<bool>,
     /// The log has been closed by a failed write, and that was said.
@@ -170,6 +172,7 @@ impl Partitions {
             log: log.map(|log| Rc::new(LogDriver::new(log))),
             arriving: RefCell::default(),
             walking: Cell::new(false),
+            unreadable_said_ms: Cell::new(i64::MIN),
             acks: RefCell::default(),
             deleted: Cell::new(false),
             said_closed: Cell::new(false),
