@@ -17,6 +17,7 @@ pub(super) fn answer(api_version: i16, response: Response, result: Result<(), St
     match (response, result) {
         (response, Ok(())) => response,
         (Response::ConsumerGroupHeartbeat(_), Err(error)) => consumer::refused((error.code(), None)),
+        (Response::Leave(_), Err(error)) => leave::refused(error.code()),
         (Response::Join(joined), Err(error)) => join_error(api_version, error.code(), joined.member_id),
         (other, Err(_)) => unreachable!("no such answer waits for a write: {other:?}"),
     }
@@ -84,8 +85,9 @@ impl Group {
             }
             Request::Leave(request) => {
                 let api_version = request.api_version;
-                let left = self.with_consumer(ctx, |consumer, ctx| consumer.leave_group(ctx, request));
-                ctx.reply(token, leave::response(api_version, left.unwrap_or_default()));
+                let left = self.consumer.as_mut().map(|consumer| consumer.leave_group(ctx, request));
+                let response = leave::response(api_version, left.unwrap_or_default());
+                self.answer_when_kept(ctx, token, api_version, response);
             }
             Request::DescribeGroup(request) => {
                 ctx.reply(token, describe::dead(request.api_version, request.group_id));

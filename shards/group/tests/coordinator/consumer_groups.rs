@@ -404,6 +404,23 @@ fn nobody_is_told_of_a_change_before_it_is_kept() {
 }
 
 #[test]
+fn an_administrator_who_removes_a_member_is_answered_when_that_is_kept() {
+    let (mut world, _known) = world_with("t", 4);
+    let members = group(&mut world, &["m1", "m2"]);
+    let leaving = |member: &Consumer| LeavingMember { member_id: member.member_id.clone(), group_instance_id: None };
+    let request = LeaveGroupRequest { api_version: 5, group_id: GROUP.into(), members: vec![leaving(&members[1])] };
+    world.store = Store::Waits;
+    let token = world.ask(1, ringgate_group::Request::Leave(request));
+    world.parked(token);
+    world.complete_all(Ok(()));
+    match world.answer(token) {
+        Response::Leave(answer) => assert_eq!(answer.members[0].error_code.0, 0),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.beat_error(members[1].owning()), 25);
+}
+
+#[test]
 fn assignments_are_made_no_more_often_than_the_interval_allows() {
     let mut world = World::new();
     let mut known = Known::default();
