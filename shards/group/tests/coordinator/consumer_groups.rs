@@ -458,6 +458,16 @@ fn the_assignor_that_most_members_want_is_used() {
     assert_eq!(world.consumers().assignor_name.as_str(), "range");
     world.come_to_rest(&mut members);
     assert_eq!((members[0].numbers(), members[1].numbers()), (vec![0, 1], vec![2, 3]));
+
+    let epoch = world.consumers().group_epoch;
+    let asks = |member: &Consumer, assignor: &str| ConsumerGroupHeartbeatRequest {
+        server_assignor: Some(assignor.into()),
+        ..member.owning()
+    };
+    assert_eq!(world.beat_error(asks(&members[1], "range")), 0);
+    assert_eq!(world.consumers().group_epoch, epoch, "the group has that assignor already");
+    members.iter().for_each(|member| assert_eq!(world.beat_error(asks(member, "uniform")), 0));
+    assert_eq!((world.consumers().group_epoch, world.consumers().assignor_name.as_str()), (epoch + 1, "uniform"));
 }
 
 #[test]

@@ -264,11 +264,13 @@ impl ConsumerGroup {
             ctx.totals.add_bytes(member.bytes());
             self.changes.members.insert(slot);
         }
+        let assignor_changed = self.ask_for_assignor(ctx, slot, request.server_assignor.as_ref());
         if names.is_none() && regex.is_none() {
-            return false;
+            return assignor_changed;
         }
         // Only a pattern whose topics are known changes what is wished for already now.
-        let wishes_changed = names.is_some()
+        let wishes_changed = assignor_changed
+            || names.is_some()
             || regex.as_ref().is_some_and(|regex| regex.as_ref().is_none_or(|regex| self.is_resolved(regex)));
         let names = names.unwrap_or_else(|| before.0.clone());
         let regex = regex.unwrap_or_else(|| before.1.clone());
@@ -276,6 +278,17 @@ impl ConsumerGroup {
         self.unsubscribe(&before.0, before.1.as_ref());
         self.change(ctx, slot, |member| (member.names, member.regex) = (names, regex));
         wishes_changed
+    }
+
+    /// Takes over the assignor that a member asks for. Returns whether the group has another by it (4.4).
+    fn ask_for_assignor(&mut self, ctx: &mut Ctx, slot: u32, name: Option<&Text>) -> bool {
+        let Some(assignor) = name.and_then(|name| Assignor::named(name.as_str())) else { return false };
+        if self.member(slot).server_assignor == Some(assignor) {
+            return false;
+        }
+        let before = self.assignor();
+        self.change(ctx, slot, |member| member.server_assignor = Some(assignor));
+        self.assignor() != before
     }
 
     /// Brings a member a step nearer to its target. Returns whether its partitions changed by it.

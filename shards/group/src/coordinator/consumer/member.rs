@@ -150,8 +150,8 @@ impl Member {
         }
     }
 
-    /// Takes over what a heartbeat says of everything but the subscription; null and -1 say nothing. Returns
-    /// whether anything is new.
+    /// Takes over what a heartbeat says of everything but subscription and assignor; null and -1 say nothing.
+    /// Returns whether anything is new.
     pub fn update(&mut self, request: &ConsumerGroupHeartbeatRequest, max_rebalance_timeout_ms: i32) -> bool {
         let mut changed = false;
         if let Some(rack_id) = &request.rack_id {
@@ -162,9 +162,6 @@ impl Member {
                 &mut self.rebalance_timeout_ms,
                 request.rebalance_timeout_ms.clamp(0, max_rebalance_timeout_ms),
             );
-        }
-        if let Some(assignor) = &request.server_assignor {
-            changed |= replace(&mut self.server_assignor, Assignor::named(assignor.as_str()));
         }
         // Every request brings them; most of the time they are the same.
         if self.client_id.as_str() != cut_str(&request.client_id) {

@@ -29,6 +29,7 @@ use slab::Slab;
 use super::ctx::{Ctx, GroupRef};
 use super::group::State;
 use super::text_map::TextMap;
+use crate::assignor::ASSIGNORS;
 use crate::record::ConsumerGroupMetadata;
 use crate::{PartitionSet, Record, Text, TopicIdPartition};
 pub(super) use classic::{by_id, to_bytes};
@@ -64,6 +65,8 @@ pub(super) struct ConsumerGroup {
     /// How many members name a topic.
     names: HashMap<Text, usize>,
     patterns: BTreeMap<Text, Pattern>,
+    /// How many members ask for each of the assignors.
+    votes: [usize; ASSIGNORS.len()],
     /// How many members speak the classic protocol, and how many of them know a protocol by its name.
     classic_members: usize,
     support: HashMap<Text, usize>,
@@ -105,6 +108,7 @@ impl ConsumerGroup {
             stable_at: HashMap::new(),
             names: HashMap::new(),
             patterns: BTreeMap::new(),
+            votes: [0; ASSIGNORS.len()],
             classic_members: 0,
             support: HashMap::new(),
             resolving: false,
@@ -155,7 +159,16 @@ impl ConsumerGroup {
         result
     }
 
+    /// The place among all assignors of the one that a member asks for.
+    fn vote_of(&self, slot: u32) -> Option<usize> {
+        let asked = self.member(slot).server_assignor?;
+        ASSIGNORS.iter().position(|assignor| *assignor == asked)
+    }
+
     fn count(&mut self, slot: u32) {
+        if let Some(place) = self.vote_of(slot) {
+            self.votes[place] += 1;
+        }
         if let Some(classic) = &self.members[slot as usize].classic {
             self.classic_members += 1;
             for name in classic.names() {
@@ -172,6 +185,9 @@ impl ConsumerGroup {
     }
 
     fn discount(&mut self, slot: u32) {
+        if let Some(place) = self.vote_of(slot) {
+            self.votes[place] -= 1;
+        }
         if let Some(classic) = &self.members[slot as usize].classic {
             self.classic_members -= 1;
             for name in classic.names() {

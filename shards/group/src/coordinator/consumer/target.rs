@@ -25,13 +25,7 @@ type Asked = Vec<(u32, u64)>;
 impl ConsumerGroup {
     /// The assignor that most members ask for; the first of all where nobody does, or between equals.
     pub(super) fn assignor(&self) -> Assignor {
-        let mut votes = ASSIGNORS.map(|_| 0);
-        for (_, member) in &self.members {
-            if let Some(place) = ASSIGNORS.iter().position(|assignor| member.server_assignor == Some(*assignor)) {
-                votes[place] += 1;
-            }
-        }
-        let most = (0..ASSIGNORS.len()).max_by_key(|place| (votes[*place], std::cmp::Reverse(*place)));
+        let most = (0..ASSIGNORS.len()).max_by_key(|place| (self.votes[*place], std::cmp::Reverse(*place)));
         ASSIGNORS[most.unwrap_or_default()]
     }
 
