@@ -379,6 +379,14 @@ impl Coordinator {
             return Ok(slot);
         }
         if commit.generation_id_or_member_epoch < 0 {
+            // Metadata that is too long fails alone, and is not stored.
+            let most = self.ctx.config.offset_metadata_max;
+            let partitions = commit.topics.iter().flat_map(|topic| &topic.partitions);
+            let bytes = partitions.map(|partition| {
+                let metadata = partition.committed_metadata.as_ref().map_or(0, Text::len);
+                crate::limits::OFFSET_BYTES + if metadata <= most { metadata } else { 0 }
+            });
+            self.has_room_for_group(bytes.sum())?;
             return self.create_group(at, &commit.group_id, false);
         }
         Err(if commit.api_version >= 9 { ErrorCode::GROUP_ID_NOT_FOUND } else { ErrorCode::ILLEGAL_GENERATION })
@@ -416,7 +424,13 @@ impl Coordinator {
             ctx.limits_hit.count(Limit::TotalMembers);
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
-        let bytes = crate::limits::GROUP_BYTES + crate::limits::MEMBER_BYTES + metadata;
+        self.has_room_for_group(crate::limits::MEMBER_BYTES + metadata)
+    }
+
+    /// Whether a group with so many bytes in it fits into what is left.
+    fn has_room_for_group(&mut self, bytes: usize) -> Result<(), ErrorCode> {
+        let ctx = &mut self.ctx;
+        let bytes = crate::limits::GROUP_BYTES.saturating_add(bytes);
         if ctx.totals.bytes().saturating_add(bytes) > ctx.config.max_group_memory {
             ctx.limits_hit.count(Limit::GroupMemory);
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);

@@ -129,6 +129,7 @@ fn the_bytes_of_groups_are_bounded() {
     request.topics[0].partitions[0].committed_metadata = metadata;
     assert_eq!(w.commit(request), ErrorCode::COORDINATOR_NOT_AVAILABLE);
     assert!(w.totals.bytes() <= 4_096);
+    assert_eq!(w.totals.groups(), 1, "a commit that is refused leaves no group behind");
     assert_eq!(w.coordinator.limits_hit().of(Limit::GroupMemory), 2);
 }
 
