@@ -63,14 +63,11 @@ pub fn run(config: Config) -> io::Result<()> {
     if let Some(before) = report.switched_from_shards {
         tracing::info!(before, now = config.shards, "groups and offsets were brought to the present number of shards");
     }
-    crate::rlimits::enough_for_partitions(
-        config.open_files,
-        config.own_open_files(),
-        engine.catalogue().partition_count(),
-    )
-    .map_err(io::Error::other)?;
+    let partitions = engine.catalogue().partition_count();
+    crate::rlimits::enough_for_partitions(config.open_files, config.own_open_files(), partitions)
+        .map_err(io::Error::other)?;
     let to_share = config.open_files.saturating_sub(config.own_open_files());
-    let open_files = Arc::new(OpenFiles::new(usize::try_from(to_share).unwrap_or(usize::MAX)));
+    let open_files = Arc::new(OpenFiles::new(usize::try_from(to_share).unwrap_or(usize::MAX), partitions));
     let presentation = presentation(&config);
     let mut bound = Vec::new();
     for address in &config.listen {
@@ -199,7 +196,6 @@ async fn serve_shard(parts: ShardParts, common: Common) {
         turned_away: LogBudget::new(CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD),
         closed: LogBudget::new(CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD),
         all_closed: Waiters::default(),
-        partitions: Cell::default(),
     });
     let mut accepting = Vec::new();
     for (advertised, door, listener) in parts.listeners {

@@ -37,12 +37,13 @@ pub struct Controller {
     open_files: Arc<OpenFiles>,
 }
 
-/// The room for partitions while one call is looked at.
-struct Room {
-    left: usize,
-    /// Partitions that there may be in all, and what bounds them.
-    most: usize,
-    bound: &'static str,
+/// The room for partitions while one call is carried out. What it takes is taken from connections at once, and what
+/// came of it is counted when the call is over.
+struct Room<'a> {
+    controller: &'a Controller,
+    /// Partitions that there are and that were taken.
+    partitions: usize,
+    most_by_setting: usize,
 }
 
 impl Controller {
@@ -57,14 +58,9 @@ impl Controller {
     }
 
     /// The room beside the partitions that there are.
-    fn room(&self, shard: &Shard, latest: &Catalogue) -> Room {
-        let (by_setting, by_files) = (shard.settings.max_partitions, self.open_files.partitions_max());
-        let (most, bound) = if by_files < by_setting {
-            (by_files, "what the limit of open files carries beside the connections that there are")
-        } else {
-            (by_setting, "the gateway's max_partitions")
-        };
-        Room { left: most.saturating_sub(latest.partition_count()), most, bound }
+    fn room(&self, shard: &Shard, latest: &Catalogue) -> Room<'_> {
+        let (partitions, most_by_setting) = (latest.partition_count(), shard.settings.max_partitions);
+        Room { controller: self, partitions, most_by_setting }
     }
 
     /// Creates topics: each is made or refused on its own.
@@ -113,6 +109,8 @@ impl Controller {
                 latest.topic_by_id(*id).cloned().ok_or_else(unknown)
             })
             .collect();
+        // Their files are closed when the call is over.
+        let _room = this.room(shard, &latest);
         let gone: Vec<Uuid> = results.iter().flatten().map(|t| t.id).collect();
         if gone.is_empty() {
             return results;
@@ -219,7 +217,7 @@ async fn everywhere(shard: &Rc<Shard>, call: impl Fn() -> CatalogueCall) {
     }
 }
 
-fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut Room) -> TopicResult {
+fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut Room<'_>) -> TopicResult {
     if latest.topic(&new.name).is_some() {
         return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("Topic '{}' already exists.", new.name)));
     }
@@ -240,15 +238,30 @@ fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut Room) ->
     }))
 }
 
-impl Room {
+impl Room<'_> {
     /// Takes so many partitions.
     fn take(&mut self, partitions: usize) -> Result<(), (ErrorCode, String)> {
-        let Some(left) = self.left.checked_sub(partitions) else {
-            let message = format!("{partitions} partitions more would pass {}: {}", self.bound, self.most);
-            return Err((ErrorCode::INVALID_PARTITIONS, message));
+        let refuse = |bound: &str, most: usize| {
+            let message = format!("{partitions} partitions more would pass {bound}: {most}");
+            Err((ErrorCode::INVALID_PARTITIONS, message))
         };
-        self.left = left;
+        let with_them = self.partitions.saturating_add(partitions);
+        if with_them > self.most_by_setting {
+            return refuse("the gateway's max_partitions", self.most_by_setting);
+        }
+        let open_files = &self.controller.open_files;
+        if !open_files.take_partitions(with_them) {
+            let bound = "what the limit of open files carries beside the connections that there are";
+            return refuse(bound, open_files.partitions_max());
+        }
+        self.partitions = with_them;
         Ok(())
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.controller.open_files.set_partitions(self.controller.latest.borrow().partition_count());
     }
 }
 

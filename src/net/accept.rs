@@ -44,12 +44,12 @@ impl ConnectionCount {
         self.open_files.connections()
     }
 
-    /// Counts one more beside so many partitions, or says which limit that would pass.
-    fn enter(self: &Arc<Self>, ip: IpAddr, partitions: usize) -> Result<Counted, Limit> {
+    /// Counts one more, or says which limit that would pass.
+    fn enter(self: &Arc<Self>, ip: IpAddr) -> Result<Counted, Limit> {
         let with_it = self.open_files.connect();
         let passed = match () {
             () if with_it > self.most => Some(Limit::MaxConnections),
-            () if !self.open_files.carries(with_it, partitions) => Some(Limit::OpenFiles),
+            () if !self.open_files.carries(with_it) => Some(Limit::OpenFiles),
             () => None,
         };
         if let Some(limit) = passed {
@@ -115,8 +115,6 @@ pub struct Front {
     pub closed: LogBudget,
     /// Tasks that wait for the last connection to end.
     pub all_closed: Waiters,
-    /// A version of the catalogue, and how many partitions that has.
-    pub partitions: Cell<(u64, usize)>,
 }
 
 /// Accepts until the gateway stops.
@@ -139,7 +137,7 @@ pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Adve
         };
         match accepted {
             None => return,
-            Some(Ok((stream, peer))) => match front.counts.enter(peer.ip().to_canonical(), front.partitions()) {
+            Some(Ok((stream, peer))) => match front.counts.enter(peer.ip().to_canonical()) {
                 Ok(counted) => welcome(&front, stream, peer, counted, advertised.clone(), door),
                 Err(limit) => {
                     front.limit_hits.count(limit);
@@ -212,18 +210,6 @@ impl Front {
         if let Line::Written { left_out } = self.closed.line(Instant::now()) {
             tracing::info!(%peer, limit = limit.map(Limit::name), reason, left_out, "connection closed");
         }
-    }
-
-    /// Partitions of the whole gateway; counted once for each version of the catalogue.
-    fn partitions(&self) -> usize {
-        let catalogue = self.shard.catalogue();
-        let (version, counted) = self.partitions.get();
-        if version == catalogue.version {
-            return counted;
-        }
-        let count = catalogue.partition_count();
-        self.partitions.set((catalogue.version, count));
-        count
     }
 
     /// Waits until the shard has no connection left.

@@ -42,6 +42,12 @@ fn a_start_refuses_more_partitions_than_a_lowered_limit_carries_and_harms_nothin
     }
 }
 
+/// Whether a connection is there, and not turned away.
+fn served(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(LIVENESS)).expect("read timeout");
+    stream.write_all(&frame(7, 9, &MetadataRequest::default())).is_ok() && stream.read_exact(&mut [0; 4]).is_ok()
+}
+
 #[test]
 fn connections_leave_partitions_the_files_that_they_need() {
     const PARTITIONS: i32 = 200;
@@ -50,10 +56,6 @@ fn connections_leave_partitions_the_files_that_they_need() {
     let mut raw = Raw::connect(gateway.bootstrap());
     let topic = create(&mut raw, "rolling", PARTITIONS, &[]);
     let most = FEW as usize - OWN - PARTITIONS as usize;
-    let served = |stream: &mut TcpStream| {
-        stream.set_read_timeout(Some(LIVENESS)).expect("read timeout");
-        stream.write_all(&frame(7, 9, &MetadataRequest::default())).is_ok() && stream.read_exact(&mut [0; 4]).is_ok()
-    };
     // `raw` is one of them.
     let mut open: Vec<TcpStream> = (1..most)
         .map(|nth| {
@@ -110,4 +112,29 @@ fn topics_are_refused_whose_partitions_do_not_fit_beside_the_connections() {
     while make("later", 100).0 != 0 {
         assert!(std::time::Instant::now() < deadline, "hung: closed connections make room");
     }
+}
+
+#[test]
+fn connections_that_come_while_a_topic_is_made_leave_its_partitions_their_files() {
+    const PARTITIONS: usize = 440;
+    let options = Options::new(1).open_files(FEW).set("max-partitions", 512).set("max-partitions-per-topic", 512);
+    let gateway = Gateway::start(options);
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let topic = CreatableTopic::default()
+        .with_name(topic_name("slow"))
+        .with_num_partitions(PARTITIONS as i32)
+        .with_replication_factor(1);
+    let request = CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000);
+    let asked = raw.send(7, &request);
+    let topics = gateway.data().join("topics");
+    let deadline = std::time::Instant::now() + LIVENESS;
+    while std::fs::read_dir(&topics).map_or(0, Iterator::count) == 0 {
+        assert!(std::time::Instant::now() < deadline, "hung: the topic is being made");
+    }
+    let mut open: Vec<TcpStream> =
+        (0..200).map(|_| TcpStream::connect(gateway.bootstrap()).expect("connect")).collect();
+    open.retain_mut(served);
+    assert_eq!(raw.receive::<CreateTopicsRequest>(7, asked).topics[0].error_code, 0);
+    let room = FEW as usize - OWN - PARTITIONS;
+    assert!(open.len() < room, "{} connections beside the one that asked, where {room} fit", open.len());
 }
