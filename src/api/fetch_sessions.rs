@@ -201,13 +201,15 @@ impl FetchSessions {
         if session.by_id != asked.by_id {
             return Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
         }
-        if session.partitions.len() + wanted.len() > FETCH_SESSION_PARTITIONS_MAX + forgotten.len() {
-            return Err(self.outgrown(asked.session_id));
-        }
         session.take_turns();
         if !forgotten.is_empty() {
             let forgotten: HashSet<&Key> = forgotten.iter().collect();
             session.partitions.retain(|key, _| !forgotten.contains(key));
+        }
+        // Those that only move on take no more room, and to forget what it never had makes none.
+        let new = wanted.iter().filter(|(key, _)| !session.partitions.contains_key(key)).count();
+        if session.partitions.len() + new > FETCH_SESSION_PARTITIONS_MAX {
+            return Err(self.outgrown(asked.session_id));
         }
         for (key, wanted) in wanted {
             // What the fetcher was told stays true when it only moves on.
@@ -397,7 +399,11 @@ mod tests {
         let id = begun(&mut sessions, now, most);
         let (mode, _) = sessions.handle(now, HERE, asked(id, 1), vec![(key(most), from(0))], &[key(0)]).unwrap();
         assert_eq!(mode, Mode::Incremental(id), "one for another");
-        let grown = sessions.handle(now, HERE, asked(id, 2), vec![(key(most + 1), from(0))], &[]);
+        let moved_on = (1..=most).map(|p| (key(p), from(5))).collect();
+        let (mode, all) = sessions.handle(now, HERE, asked(id, 2), moved_on, &[]).unwrap();
+        assert_eq!((mode, all.len() as i32), (Mode::Incremental(id), most), "all of them move on");
+        let never_had = [key(most + 7), key(most + 8)];
+        let grown = sessions.handle(now, HERE, asked(id, 3), vec![(key(most + 1), from(0))], &never_had);
         assert_eq!(grown.unwrap_err(), ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
         assert!(sessions.is_empty());
     }
