@@ -98,6 +98,10 @@ pub const FETCH_SESSION_BYTES_MAX: usize = 64 << 20;
 
 const _: () = assert!(FETCH_SESSION_PARTITIONS_MAX * FETCH_SESSION_PARTITION_BYTES * 16 < FETCH_SESSION_BYTES_MAX);
 
+/// Settings that a change of one resource may name: many times as many as a topic has, and few enough to be gone
+/// through in one go.
+pub const ALTERED_SETTINGS_MAX: usize = 1_000;
+
 /// Topics or nodes whose settings are told in one go: at about 10 us each well under 1 ms.
 pub const DESCRIBED_RESOURCES_SLICE: usize = 32;
 

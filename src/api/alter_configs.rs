@@ -5,15 +5,15 @@ use kafka_protocol::messages::alter_configs_response::AlterConfigsResourceRespon
 use kafka_protocol::messages::{AlterConfigsRequest, AlterConfigsResponse};
 use kafka_protocol::protocol::StrBytes;
 use ringgate_shards::topic_config::ConfigChange;
+use ringgate_shards::turn::Turn;
 
 use super::config_changes::{self, Asked, Refusal, each_once, null_value};
 use super::{Outcome, RequestContext};
 
 /// Serves an AlterConfigs.
 pub async fn handle(ctx: &RequestContext, request: AlterConfigsRequest) -> Outcome {
-    let asked = request.resources.iter().map(asked).collect();
-    let answers = config_changes::alter(ctx, asked, request.validate_only).await;
-    ctx.respond(&response(&request, answers))
+    let answers = config_changes::alter(ctx, &request.resources, asked, request.validate_only).await;
+    ctx.respond_to_many(answers.len(), response(&request, answers).await).await
 }
 
 fn asked(resource: &AlterConfigsResource) -> Asked<'_> {
@@ -34,23 +34,26 @@ fn change(resource: &AlterConfigsResource) -> Result<ConfigChange, Refusal> {
     config.collect::<Result<_, _>>().map(ConfigChange::Replace)
 }
 
-fn response(request: &AlterConfigsRequest, answers: Vec<Result<(), Refusal>>) -> AlterConfigsResponse {
-    let responses = request.resources.iter().zip(answers).map(|(resource, answer)| {
+async fn response(request: &AlterConfigsRequest, answers: Vec<Result<(), Refusal>>) -> AlterConfigsResponse {
+    let mut turn = Turn::default();
+    let mut responses = Vec::with_capacity(answers.len());
+    for (resource, answer) in request.resources.iter().zip(answers) {
+        turn.partition().await;
         let response = AlterConfigsResourceResponse::default()
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone());
-        match answer {
+        responses.push(match answer {
             Ok(()) => response.with_error_message(None),
             Err((error, why)) => response.with_error_code(error.0).with_error_message(Some(StrBytes::from_string(why))),
-        }
-    });
-    AlterConfigsResponse::default().with_responses(responses.collect())
+        });
+    }
+    AlterConfigsResponse::default().with_responses(responses)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::config_changes::tests::altered;
-    use super::super::testing::{World, as_read, versions};
+    use super::super::testing::{World, as_read, finish, versions};
     use super::*;
     use kafka_protocol::messages::alter_configs_request::AlterableConfig;
 
@@ -82,9 +85,9 @@ mod tests {
         let request =
             AlterConfigsRequest::default().with_resources(vec![resource("a", &[("x", None)]), resource("a2", &[])]);
         for version in versions(33) {
-            let (answers, changed) = altered(&world, request.resources.iter().map(asked).collect());
+            let (answers, changed) = altered(&world, &request.resources, asked);
             assert!(changed.is_empty());
-            let read = as_read(version, &response(&request, answers));
+            let read = as_read(version, &finish(response(&request, answers)));
             let told: Vec<_> = read.responses.iter().map(|r| (r.resource_name.as_str(), r.error_code)).collect();
             assert_eq!(told, [("a", 42), ("a2", 3)]);
             assert!(read.responses[0].error_message.as_ref().is_some_and(|m| m.contains("x")));

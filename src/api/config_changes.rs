@@ -9,16 +9,19 @@ use ringgate_group::ErrorCode;
 use ringgate_shards::call::{AlterConfigsCall, TopicResult};
 use ringgate_shards::controller::CONTROLLER;
 use ringgate_shards::topic_config::{ConfigChange, shown};
+use ringgate_shards::turn::Turn;
 use uuid::Uuid;
 
 use super::config_entries::{self, resource};
 use super::topics::name_error;
 use super::{Operation, RequestContext, Resource, View};
+use crate::limits::ALTERED_SETTINGS_MAX;
 
 /// Kafka's code and what is wrong.
 pub(super) type Refusal = (ErrorCode, String);
 
 /// A resource and what is to become of its settings.
+#[cfg_attr(test, derive(Clone))]
 pub(super) struct Asked<'a> {
     pub(super) resource_type: i8,
     pub(super) name: &'a str,
@@ -28,19 +31,20 @@ pub(super) struct Asked<'a> {
     pub(super) change: Result<ConfigChange, Refusal>,
 }
 
-/// Changes resources; what each is answered, in their order.
-pub(super) async fn alter(
+/// Changes resources, each read by `asked`; what each is answered, in their order.
+pub(super) async fn alter<'a, R>(
     ctx: &RequestContext,
-    asked: Vec<Asked<'_>>,
+    resources: &'a [R],
+    asked: impl Fn(&'a R) -> Asked<'a>,
     validate_only: bool,
 ) -> Vec<Result<(), Refusal>> {
-    let Plan { slots, sound } = plan(&ctx.view(), asked);
+    let Plan { slots, sound } = plan(&ctx.view(), resources, asked).await;
     let altered = if sound.is_empty() {
         Vec::new()
     } else {
         ctx.shard().submit_to(CONTROLLER, AlterConfigsCall { topics: sound, validate_only }).await.0
     };
-    answers(slots, altered)
+    answers(slots, altered).await
 }
 
 struct Plan {
@@ -50,13 +54,19 @@ struct Plan {
     sound: Vec<(Uuid, ConfigChange)>,
 }
 
-fn plan(view: &View<'_>, asked: Vec<Asked<'_>>) -> Plan {
+async fn plan<'a, R>(view: &View<'_>, resources: &'a [R], read: impl Fn(&'a R) -> Asked<'a>) -> Plan {
     let mut times: HashMap<(i8, &str), usize> = HashMap::new();
-    for one in &asked {
+    let mut asked = Vec::with_capacity(resources.len());
+    let mut turn = Turn::default();
+    for resource in resources {
+        turn.partition().await;
+        let one = read(resource);
         *times.entry((one.resource_type, one.name)).or_default() += 1;
+        asked.push(one);
     }
     let mut plan = Plan { slots: Vec::with_capacity(asked.len()), sound: Vec::new() };
     for one in asked {
+        turn.partition().await;
         let slot = if times.get(&(one.resource_type, one.name)).is_some_and(|&times| times > 1) {
             Some(Err((ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.".to_string())))
         } else {
@@ -118,17 +128,26 @@ fn check(view: &View<'_>, asked: Asked<'_>) -> Result<Option<(Uuid, ConfigChange
     }
 }
 
-fn answers(slots: Vec<Option<Result<(), Refusal>>>, altered: Vec<TopicResult>) -> Vec<Result<(), Refusal>> {
+async fn answers(slots: Vec<Option<Result<(), Refusal>>>, altered: Vec<TopicResult>) -> Vec<Result<(), Refusal>> {
     let mut altered = altered.into_iter();
     let unanswered = || Err((ErrorCode::UNKNOWN_SERVER_ERROR, "the controller did not answer".to_string()));
-    let told = |slot: Option<Result<(), Refusal>>| {
-        slot.unwrap_or_else(|| altered.next().map_or_else(unanswered, |result| result.map(|_| ())))
-    };
-    slots.into_iter().map(told).collect()
+    let mut turn = Turn::default();
+    let mut answers = Vec::with_capacity(slots.len());
+    for slot in slots {
+        turn.partition().await;
+        answers.push(slot.unwrap_or_else(|| altered.next().map_or_else(unanswered, |result| result.map(|_| ()))));
+    }
+    answers
 }
 
-/// Whether no setting is named twice; the answer is otherwise `INVALID_REQUEST(42)`.
-pub(super) fn each_once<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
+/// Whether no setting is named twice, and not more of them than anything could have; the answer is otherwise
+/// `INVALID_REQUEST(42)`.
+pub(super) fn each_once<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<(), Refusal> {
+    let given = names.len();
+    if given > ALTERED_SETTINGS_MAX {
+        let why = format!("{given} settings of one resource; allowed are {ALTERED_SETTINGS_MAX}");
+        return Err((ErrorCode::INVALID_REQUEST, why));
+    }
     let mut seen = HashSet::new();
     for name in names {
         if !seen.insert(name) {
@@ -146,15 +165,19 @@ pub(super) fn null_value(name: &str) -> Refusal {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::testing::{Rules, World, id_of};
+    use super::super::testing::{Rules, World, finish, id_of, turns};
     use super::*;
 
     /// What the resources are answered by a controller that takes every change, and the topics that it changes.
-    pub(in super::super) fn altered(world: &World, asked: Vec<Asked<'_>>) -> (Vec<Result<(), Refusal>>, Vec<Uuid>) {
-        let Plan { slots, sound } = plan(&world.view(0), asked);
+    pub(in super::super) fn altered<'a, R>(
+        world: &World,
+        resources: &'a [R],
+        read: impl Fn(&'a R) -> Asked<'a>,
+    ) -> (Vec<Result<(), Refusal>>, Vec<Uuid>) {
+        let Plan { slots, sound } = finish(plan(&world.view(0), resources, read));
         let topics: Vec<Uuid> = sound.iter().map(|(id, _)| *id).collect();
         let results = topics.iter().map(|&id| Ok(world.catalogue.topic_by_id(id).unwrap().clone())).collect();
-        (answers(slots, results), topics)
+        (finish(answers(slots, results)), topics)
     }
 
     fn asked(resource_type: i8, name: &str) -> Asked<'_> {
@@ -162,7 +185,11 @@ pub(super) mod tests {
     }
 
     fn codes(world: &World, all: Vec<Asked<'_>>) -> Vec<i16> {
-        altered(world, all).0.into_iter().map(|result| result.err().map_or(0, |(code, _)| code.0)).collect()
+        altered(world, &all, Asked::clone)
+            .0
+            .into_iter()
+            .map(|result| result.err().map_or(0, |(code, _)| code.0))
+            .collect()
     }
 
     #[test]
@@ -186,7 +213,7 @@ pub(super) mod tests {
             asked(32, "g"),
             asked(99, "u"),
         ];
-        assert_eq!(altered(&world, vec![asked(2, "no"), asked(2, "b")]).1, [id_of(1)]);
+        assert_eq!(altered(&world, &[asked(2, "no"), asked(2, "b")], Asked::clone).1, [id_of(1)]);
         assert_eq!(codes(&world, all), [0, 3, 42, 17, 42, 40, 40, 42, 42, 0, 42, 42, 42, 42]);
     }
 
@@ -195,7 +222,7 @@ pub(super) mod tests {
         let world = World::with(&[("a", 1), ("b", 1)]);
         let all = || vec![asked(2, "a"), asked(2, "b"), asked(2, "a")];
         assert_eq!(codes(&world, all()), [42, 0, 42]);
-        assert_eq!(altered(&world, all()).1, [id_of(1)]);
+        assert_eq!(altered(&world, &all(), Asked::clone).1, [id_of(1)]);
     }
 
     #[test]
@@ -207,5 +234,23 @@ pub(super) mod tests {
             ..Rules::default()
         };
         assert_eq!(codes(&world, vec![asked(2, "a"), asked(2, "b"), asked(4, "")]), [29, 3, 31]);
+    }
+
+    #[test]
+    fn who_names_very_many_resources_lets_others_take_turns() {
+        let world = World::with(&[("a", 1)]);
+        let names: Vec<String> = (0..20_000).map(|nth| format!("no-{nth}")).collect();
+        let (planned, Plan { slots, .. }) = turns(plan(&world.view(0), &names, |name| asked(2, name)));
+        let (told, answers) = turns(answers(slots, Vec::new()));
+        assert_eq!(answers.len(), 20_000);
+        assert!(planned > 2 && told > 1, "{planned} and {told} turns");
+    }
+
+    #[test]
+    fn a_resource_with_more_settings_than_anything_has_is_refused() {
+        let names: Vec<String> = (0..=ALTERED_SETTINGS_MAX).map(|nth| nth.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert_eq!(each_once(names[1..].iter().copied()), Ok(()));
+        assert_eq!(each_once(names.iter().copied()).unwrap_err().0, ErrorCode::INVALID_REQUEST);
     }
 }

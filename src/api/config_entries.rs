@@ -114,10 +114,14 @@ pub(super) fn of_node<'a>(view: &View<'a>, shard: ShardId) -> Vec<ConfigEntry<'a
     all
 }
 
-/// The node of this name, or why there is none here; the answer is then `INVALID_REQUEST(42)`.
+/// The node of this name, or why there is none here; the answer is then `INVALID_REQUEST(42)`. A node has one name: if
+/// `+1000` and `01000` were others, a request could ask for everything about it without end.
 pub(super) fn node_of(view: &View<'_>, name: &str) -> Result<ShardId, String> {
     let name_shown = topic_config::shown(name);
     let id: i32 = name.parse().map_err(|_| format!("Node id must be an integer, but it is: {name_shown}"))?;
+    if id.to_string() != name {
+        return Err(format!("Node id must be an integer without a plus or leading zeros, but it is: {name_shown}"));
+    }
     view.advertised.shard_of(id).ok_or_else(|| format!("Unexpected broker id {id}: it is not a node of this gateway"))
 }
 

@@ -9,6 +9,7 @@ use kafka_protocol::protocol::StrBytes;
 use ringgate_group::ErrorCode;
 use ringgate_shards::call::{CreatePartitionsCall, TopicResult};
 use ringgate_shards::controller::{CONTROLLER, more_partitions};
+use ringgate_shards::turn::Turn;
 use uuid::Uuid;
 
 use super::topics::replicas_error;
@@ -16,14 +17,15 @@ use super::{Operation, Outcome, RequestContext, Resource, View};
 
 /// Serves a CreatePartitions: each topic gets its partitions or is refused on its own.
 pub async fn handle(ctx: &RequestContext, request: CreatePartitionsRequest) -> Outcome {
-    let Plan { slots, sound } = plan(&ctx.view(), &request);
+    let Plan { slots, sound } = plan(&ctx.view(), &request).await;
     let made = if sound.is_empty() {
         Vec::new()
     } else {
         let call = CreatePartitionsCall { topics: sound, validate_only: request.validate_only };
         ctx.shard().submit_to(CONTROLLER, call).await.0
     };
-    ctx.respond(&response(slots, made))
+    let topics = slots.len();
+    ctx.respond_to_many(topics, response(slots, made).await).await
 }
 
 struct Plan<'a> {
@@ -33,13 +35,16 @@ struct Plan<'a> {
     sound: Vec<(Uuid, i32)>,
 }
 
-fn plan<'a>(view: &View<'_>, request: &'a CreatePartitionsRequest) -> Plan<'a> {
+async fn plan<'a>(view: &View<'_>, request: &'a CreatePartitionsRequest) -> Plan<'a> {
     let mut times: HashMap<&str, usize> = HashMap::new();
+    let mut turn = Turn::default();
     for topic in &request.topics {
+        turn.partition().await;
         *times.entry(topic.name.as_str()).or_default() += 1;
     }
     let mut plan = Plan { slots: Vec::new(), sound: Vec::new() };
     for topic in &request.topics {
+        turn.partition().await;
         let checked = match times.remove(topic.name.as_str()) {
             // A name that stands there twice is answered once, as in Kafka.
             None => continue,
@@ -81,26 +86,29 @@ fn check(view: &View<'_>, asked: &CreatePartitionsTopic) -> Result<Uuid, (ErrorC
 }
 
 /// The answer: the request's topics in its order.
-fn response(
+async fn response(
     slots: Vec<(&CreatePartitionsTopic, Option<(ErrorCode, String)>)>,
     made: Vec<TopicResult>,
 ) -> CreatePartitionsResponse {
     let mut made = made.into_iter();
-    let results = slots.into_iter().map(|(topic, refused)| {
+    let mut turn = Turn::default();
+    let mut results = Vec::with_capacity(slots.len());
+    for (topic, refused) in slots {
+        turn.partition().await;
         let unanswered = || Err((ErrorCode::UNKNOWN_SERVER_ERROR, "the controller did not answer".to_string()));
         let result = refused.map_or_else(|| made.next().unwrap_or_else(unanswered), Err);
         let response = CreatePartitionsTopicResult::default().with_name(topic.name.clone());
-        match result {
+        results.push(match result {
             Ok(_) => response.with_error_message(None),
             Err((error, why)) => response.with_error_code(error.0).with_error_message(Some(StrBytes::from_string(why))),
-        }
-    });
-    CreatePartitionsResponse::default().with_results(results.collect())
+        });
+    }
+    CreatePartitionsResponse::default().with_results(results)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, id_of, versions};
+    use super::super::testing::{World, as_read, finish, id_of, turns, versions};
     use super::super::topics::topic_name;
     use super::*;
     use kafka_protocol::messages::BrokerId;
@@ -124,10 +132,10 @@ mod tests {
         topics: Vec<CreatePartitionsTopic>,
     ) -> (CreatePartitionsResponse, Vec<Uuid>) {
         let request = CreatePartitionsRequest::default().with_topics(topics);
-        let Plan { slots, sound } = plan(&world.view(version), &request);
+        let Plan { slots, sound } = finish(plan(&world.view(version), &request));
         let ids: Vec<Uuid> = sound.iter().map(|(id, _)| *id).collect();
         let made = ids.iter().map(|&id| Ok(world.catalogue.topic_by_id(id).unwrap().clone())).collect();
-        (as_read(version, &response(slots, made)), ids)
+        (as_read(version, &finish(response(slots, made))), ids)
     }
 
     fn codes(world: &World, topics: Vec<CreatePartitionsTopic>) -> Vec<i16> {
@@ -187,5 +195,16 @@ mod tests {
         let mut world = World::with(&[("a", 3)]);
         world.authorizer.denied_topic = Some((Operation::Alter, "a"));
         assert_eq!(codes(&world, vec![topic("a", 4)]), [29]);
+    }
+
+    #[test]
+    fn who_names_very_many_topics_lets_others_take_turns() {
+        let world = World::with(&[("a", 3)]);
+        let topics = (0..20_000).map(|nth| topic(&format!("no-{nth}"), 4)).collect();
+        let request = CreatePartitionsRequest::default().with_topics(topics);
+        let (planned, Plan { slots, .. }) = turns(plan(&world.view(3), &request));
+        let (told, response) = turns(response(slots, Vec::new()));
+        assert_eq!(response.results.len(), 20_000);
+        assert!(planned > 2 && told > 2, "{planned} and {told} turns");
     }
 }

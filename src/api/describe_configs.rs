@@ -24,21 +24,26 @@ const TYPES_SINCE: i16 = 3;
 
 /// Serves a DescribeConfigs.
 pub async fn handle(ctx: &RequestContext, request: DescribeConfigsRequest) -> Outcome {
-    let view = ctx.view();
+    let results = results(&ctx.view(), &request).await;
+    let settings: usize = results.iter().map(|result| result.configs.len()).sum();
+    let told = results.len() + settings;
+    ctx.respond_to_many(told, DescribeConfigsResponse::default().with_results(results)).await
+}
+
+/// What is told of each resource. One that stands there often is told once: an answer is many times as large as its
+/// question.
+async fn results(view: &View<'_>, request: &DescribeConfigsRequest) -> Vec<DescribeConfigsResult> {
+    let mut seen = HashSet::new();
     let mut results = Vec::new();
-    for (nth, resource) in distinct(&request).into_iter().enumerate() {
+    for (nth, resource) in request.resources.iter().enumerate() {
         if nth % DESCRIBED_RESOURCES_SLICE == DESCRIBED_RESOURCES_SLICE - 1 {
             ringgate_runtime::yield_now().await;
         }
-        results.push(described(&view, &request, resource));
+        if seen.insert((resource.resource_type, resource.resource_name.as_str())) {
+            results.push(described(view, request, resource));
+        }
     }
-    ctx.respond(&DescribeConfigsResponse::default().with_results(results))
-}
-
-/// A resource that stands there often is told once: an answer is many times as large as its question.
-fn distinct(request: &DescribeConfigsRequest) -> Vec<&DescribeConfigsResource> {
-    let mut seen = HashSet::new();
-    request.resources.iter().filter(|r| seen.insert((r.resource_type, r.resource_name.as_str()))).collect()
+    results
 }
 
 fn described(
@@ -121,7 +126,7 @@ fn told(version: i16, request: &DescribeConfigsRequest, entry: ConfigEntry<'_>) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Rules, World, as_read, versions};
+    use super::super::testing::{Rules, World, as_read, finish, versions};
     use super::*;
     use ringgate_shards::catalogue::{Catalogue, Topic};
     use std::sync::Arc;
@@ -135,7 +140,7 @@ mod tests {
 
     fn served(world: &World, version: i16, request: &DescribeConfigsRequest) -> DescribeConfigsResponse {
         let view = world.view(version);
-        let results = distinct(request).into_iter().map(|r| described(&view, request, r)).collect();
+        let results = finish(results(&view, request));
         as_read(version, &DescribeConfigsResponse::default().with_results(results))
     }
 
@@ -219,16 +224,27 @@ mod tests {
     #[test]
     fn what_has_no_settings_is_answered_with_its_own_code_and_the_others_are_told() {
         let world = world();
-        let strange =
-            [(2, "nope"), (2, ""), (2, "a/b"), (4, "7"), (4, "x"), (8, "1000"), (16, "m"), (32, "g"), (0, "u")];
+        let strange = [
+            (2, "nope"),
+            (2, ""),
+            (2, "a/b"),
+            (4, "7"),
+            (4, "x"),
+            (4, "01000"),
+            (4, "+1000"),
+            (8, "1000"),
+            (16, "m"),
+            (32, "g"),
+            (0, "u"),
+        ];
         let mut resources: Vec<_> = strange.iter().map(|&(kind, name)| resource(kind, name)).collect();
         resources.push(resource(2, "set"));
         resources.push(resource(2, "set"));
         for version in versions(32) {
             let response = served(&world, version, &request(resources.clone()));
             let codes: Vec<_> = response.results.iter().map(|result| result.error_code).collect();
-            assert_eq!(codes, [3, 17, 17, 42, 42, 42, 42, 42, 42, 0], "version {version}");
-            assert!(response.results[..9].iter().all(|result| result.error_message.is_some()));
+            assert_eq!(codes, [3, 17, 17, 42, 42, 42, 42, 42, 42, 42, 42, 0], "version {version}");
+            assert!(response.results[..11].iter().all(|result| result.error_message.is_some()));
         }
     }
 

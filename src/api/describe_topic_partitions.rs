@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kafka_protocol::messages::describe_topic_partitions_request::TopicRequest;
 use kafka_protocol::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use kafka_protocol::messages::{BrokerId, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
 use ringgate_group::ErrorCode;
 use ringgate_shards::catalogue::Topic;
+use ringgate_shards::turn::Turn;
 
 use super::topics::{TOPIC_OPERATIONS, name_error, topic_name};
 use super::{Operation, Outcome, RequestContext, Resource, View};
@@ -18,7 +18,10 @@ use crate::limits::DESCRIBED_PARTITIONS_MAX;
 
 /// Serves a DescribeTopicPartitions.
 pub async fn handle(ctx: &RequestContext, request: DescribeTopicPartitionsRequest) -> Outcome {
-    ctx.respond(&response(&ctx.view(), plan(&ctx.view(), &request)))
+    let page = plan(&ctx.view(), &request).await;
+    let told = page.told.len();
+    // As many partitions as a page may have are encoded here; names that mean nothing are not bounded.
+    ctx.respond_to_many(told, response(&ctx.view(), page).await).await
 }
 
 /// What one answer tells of: topics by name, as many partitions as fit.
@@ -37,24 +40,39 @@ enum Told {
 
 /// The page that the cursor asks for. No topics at all stand for every topic, as in Kafka, where what may not be
 /// seen is left out; a cursor that cannot be is an error of every topic that is named.
-fn plan(view: &View<'_>, request: &DescribeTopicPartitionsRequest) -> Page {
+async fn plan(view: &View<'_>, request: &DescribeTopicPartitionsRequest) -> Page {
+    let mut turn = Turn::default();
     let (from_topic, from_partition) = match &request.cursor {
         Some(cursor) if cursor.partition_index < 0 => {
-            let refused = |topic: &TopicRequest| Told::Not(topic.name.as_str().into(), ErrorCode::INVALID_REQUEST);
-            return Page { told: request.topics.iter().map(refused).collect(), next: None };
+            let mut told = Vec::with_capacity(request.topics.len());
+            for topic in &request.topics {
+                turn.partition().await;
+                told.push(Told::Not(topic.name.as_str().into(), ErrorCode::INVALID_REQUEST));
+            }
+            return Page { told, next: None };
         }
         Some(cursor) => (cursor.topic_name.as_str(), cursor.partition_index),
         None => ("", 0),
     };
-    let names: BTreeSet<Arc<str>> = if request.topics.is_empty() {
-        let visible = |topic: &&Arc<Topic>| view.allowed(Operation::Describe, Resource::Topic(&topic.name));
-        view.catalogue.topics().filter(visible).map(|topic| topic.name.clone()).collect()
-    } else {
-        request.topics.iter().map(|topic| Arc::from(topic.name.as_str())).collect()
-    };
+    let mut names: BTreeSet<Arc<str>> = BTreeSet::new();
+    if request.topics.is_empty() {
+        for topic in view.catalogue.topics() {
+            turn.partition().await;
+            if *topic.name >= *from_topic && view.allowed(Operation::Describe, Resource::Topic(&topic.name)) {
+                names.insert(topic.name.clone());
+            }
+        }
+    }
+    for topic in &request.topics {
+        turn.partition().await;
+        if topic.name.as_str() >= from_topic {
+            names.insert(Arc::from(topic.name.as_str()));
+        }
+    }
     let mut room = request.response_partition_limit.clamp(1, DESCRIBED_PARTITIONS_MAX);
     let mut page = Page::default();
-    for name in names.into_iter().filter(|name| **name >= *from_topic) {
+    for name in names {
+        turn.partition().await;
         if room == 0 {
             page.next = Some((name, 0));
             break;
@@ -89,22 +107,34 @@ fn look(view: &View<'_>, name: &str) -> Result<Arc<Topic>, ErrorCode> {
     }
 }
 
-fn response(view: &View<'_>, page: Page) -> DescribeTopicPartitionsResponse {
-    let topics = page.told.into_iter().map(|told| match told {
-        Told::Partitions(topic, partitions) => DescribeTopicPartitionsResponseTopic::default()
-            .with_name(Some(topic_name(&topic.name)))
-            .with_topic_id(topic.id)
-            .with_topic_authorized_operations(TOPIC_OPERATIONS)
-            .with_partitions(partitions.map(|partition| partition_response(view, &topic, partition)).collect()),
-        Told::Not(name, error) => DescribeTopicPartitionsResponseTopic::default()
-            .with_error_code(error.0)
-            .with_name(Some(topic_name(&name)))
-            .with_topic_authorized_operations(super::groups::OPERATIONS_NOT_ASKED),
-    });
+async fn response(view: &View<'_>, page: Page) -> DescribeTopicPartitionsResponse {
+    let mut turn = Turn::default();
+    let mut topics = Vec::with_capacity(page.told.len());
+    for told in page.told {
+        turn.partition().await;
+        topics.push(match told {
+            Told::Partitions(topic, range) => {
+                let mut partitions = Vec::with_capacity(range.len());
+                for partition in range {
+                    turn.partition().await;
+                    partitions.push(partition_response(view, &topic, partition));
+                }
+                DescribeTopicPartitionsResponseTopic::default()
+                    .with_name(Some(topic_name(&topic.name)))
+                    .with_topic_id(topic.id)
+                    .with_topic_authorized_operations(TOPIC_OPERATIONS)
+                    .with_partitions(partitions)
+            }
+            Told::Not(name, error) => DescribeTopicPartitionsResponseTopic::default()
+                .with_error_code(error.0)
+                .with_name(Some(topic_name(&name)))
+                .with_topic_authorized_operations(super::groups::OPERATIONS_NOT_ASKED),
+        });
+    }
     let next = page
         .next
         .map(|(name, partition)| Cursor::default().with_topic_name(topic_name(&name)).with_partition_index(partition));
-    DescribeTopicPartitionsResponse::default().with_topics(topics.collect()).with_next_cursor(next)
+    DescribeTopicPartitionsResponse::default().with_topics(topics).with_next_cursor(next)
 }
 
 fn partition_response(view: &View<'_>, topic: &Topic, partition: i32) -> DescribeTopicPartitionsResponsePartition {
@@ -121,9 +151,9 @@ fn partition_response(view: &View<'_>, topic: &Topic, partition: i32) -> Describ
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{World, as_read, id_of, versions};
+    use super::super::testing::{World, as_read, finish, id_of, turns, versions};
     use super::*;
-    use kafka_protocol::messages::describe_topic_partitions_request::Cursor as AskedCursor;
+    use kafka_protocol::messages::describe_topic_partitions_request::{Cursor as AskedCursor, TopicRequest};
 
     /// One page as a client reads it: (topic, code, partitions), and where the next begins.
     type Read = (Vec<(String, i16, Vec<i32>)>, Option<(String, i32)>);
@@ -137,8 +167,8 @@ mod tests {
             .with_topics(topics.iter().map(topic).collect())
             .with_response_partition_limit(limit)
             .with_cursor(cursor);
-        let page = plan(&world.view(0), &as_read(0, &request));
-        let response = as_read(0, &response(&world.view(0), page));
+        let page = finish(plan(&world.view(0), &as_read(0, &request)));
+        let response = as_read(0, &finish(response(&world.view(0), page)));
         let told = response.topics.iter().map(|topic| {
             let partitions = topic.partitions.iter().map(|partition| partition.partition_index).collect();
             (topic.name.as_ref().expect("a name").to_string(), topic.error_code, partitions)
@@ -188,7 +218,7 @@ mod tests {
         let world = World::with(&[("a", 4)]);
         let view = world.view(0);
         let request = DescribeTopicPartitionsRequest::default().with_response_partition_limit(10);
-        let response = as_read(0, &response(&view, plan(&view, &request)));
+        let response = as_read(0, &finish(response(&view, finish(plan(&view, &request)))));
         let topic = &response.topics[0];
         assert_eq!((topic.topic_id, topic.topic_authorized_operations), (id_of(0), TOPIC_OPERATIONS));
         for partition in &topic.partitions {
@@ -210,5 +240,17 @@ mod tests {
     fn a_negative_partition_in_the_cursor_is_refused() {
         let world = World::with(&[("a", 1), ("b", 1)]);
         assert_eq!(read(&world, &["b"], 9, Some(("a", -1))), (vec![told("b", 42, [])], None));
+    }
+
+    #[test]
+    fn who_names_very_many_topics_lets_others_take_turns() {
+        let world = World::with(&[("a", 1)]);
+        let topic = |nth| TopicRequest::default().with_name(topic_name(&format!("no-{nth}")));
+        let request = DescribeTopicPartitionsRequest::default().with_topics((0..20_000).map(topic).collect());
+        let view = world.view(0);
+        let (planned, page) = turns(plan(&view, &request));
+        let (told, response) = turns(response(&view, page));
+        assert_eq!(response.topics.len(), 20_000);
+        assert!(planned > 2 && told > 2, "{planned} and {told} turns");
     }
 }

@@ -6,6 +6,7 @@ use kafka_protocol::messages::{IncrementalAlterConfigsRequest, IncrementalAlterC
 use kafka_protocol::protocol::StrBytes;
 use ringgate_group::ErrorCode;
 use ringgate_shards::topic_config::{ConfigChange, ConfigEdit};
+use ringgate_shards::turn::Turn;
 
 use super::config_changes::{self, Asked, Refusal, each_once, null_value};
 use super::{Outcome, RequestContext};
@@ -18,9 +19,8 @@ const SUBTRACT: i8 = 3;
 
 /// Serves an IncrementalAlterConfigs.
 pub async fn handle(ctx: &RequestContext, request: IncrementalAlterConfigsRequest) -> Outcome {
-    let asked = request.resources.iter().map(asked).collect();
-    let answers = config_changes::alter(ctx, asked, request.validate_only).await;
-    ctx.respond(&response(&request, answers))
+    let answers = config_changes::alter(ctx, &request.resources, asked, request.validate_only).await;
+    ctx.respond_to_many(answers.len(), response(&request, answers).await).await
 }
 
 fn asked(resource: &AlterConfigsResource) -> Asked<'_> {
@@ -52,26 +52,29 @@ fn edit(setting: &AlterableConfig) -> Result<ConfigEdit, Refusal> {
     }
 }
 
-fn response(
+async fn response(
     request: &IncrementalAlterConfigsRequest,
     answers: Vec<Result<(), Refusal>>,
 ) -> IncrementalAlterConfigsResponse {
-    let responses = request.resources.iter().zip(answers).map(|(resource, answer)| {
+    let mut turn = Turn::default();
+    let mut responses = Vec::with_capacity(answers.len());
+    for (resource, answer) in request.resources.iter().zip(answers) {
+        turn.partition().await;
         let response = AlterConfigsResourceResponse::default()
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone());
-        match answer {
+        responses.push(match answer {
             Ok(()) => response.with_error_message(None),
             Err((error, why)) => response.with_error_code(error.0).with_error_message(Some(StrBytes::from_string(why))),
-        }
-    });
-    IncrementalAlterConfigsResponse::default().with_responses(responses.collect())
+        });
+    }
+    IncrementalAlterConfigsResponse::default().with_responses(responses)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::config_changes::tests::altered;
-    use super::super::testing::{World, as_read, id_of, versions};
+    use super::super::testing::{World, as_read, finish, id_of, versions};
     use super::*;
 
     fn setting(name: &'static str, operation: i8, value: Option<&'static str>) -> AlterableConfig {
@@ -114,9 +117,9 @@ mod tests {
         let request = IncrementalAlterConfigsRequest::default()
             .with_resources(vec![resource("b", vec![wrong]), resource("a", vec![right])]);
         for version in versions(44) {
-            let (answers, changed) = altered(&world, request.resources.iter().map(asked).collect());
+            let (answers, changed) = altered(&world, &request.resources, asked);
             assert_eq!(changed, [id_of(0)]);
-            let read = as_read(version, &response(&request, answers));
+            let read = as_read(version, &finish(response(&request, answers)));
             let told: Vec<_> = read.responses.iter().map(|r| (r.resource_name.as_str(), r.error_code)).collect();
             assert_eq!(told, [("b", 42), ("a", 0)]);
             assert_eq!(read.responses[1].error_message, None);
