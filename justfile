@@ -49,6 +49,12 @@ fmt:
 soak:
     RINGGATE_SOAK_ROUND_TRIPS=200000 cargo test -p ringgate-runtime --test guard_soak -- --nocapture
 
+# How long a release build's shard is kept by one task while a group of 9,500 members rebalances
+slices:
+    cargo build --release
+    ulimit -n 20000; RINGGATE_TEST_MEMBERS=9500 RINGGATE_TEST_BINARY="${CARGO_TARGET_DIR:-target}/release/ringgate" \
+        cargo test --test hardening large_groups -- --nocapture
+
 # The README's kcat lines against a gateway
 smoke:
     cargo build

@@ -2,7 +2,7 @@
 //! while a member of another group goes on with its heartbeats; and how long the shards' slices were meanwhile.
 //!
 //! By itself it takes a group of [`MEMBERS`], so that it fits any machine's limits, and prints what it saw with
-//! `--nocapture`. `just slices` measures a release build with 10,000 members.
+//! `--nocapture`. `just slices` measures a release build with 9,500 members.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
