@@ -19,6 +19,10 @@ test *ARGS:
 end-to-end *ARGS:
     cargo test --test end_to_end --test known_faults {{ ARGS }}
 
+# Simulated days of the coordinator, each decided by its seed: faults of clients, network, store and process
+sim *FLAGS="--seeds 600":
+    cargo run --release -p ringgate-group --example simulate -- {{ FLAGS }}
+
 # Write docs/conformance.md anew: which test shows which numbered behaviour
 conformance:
     CONFORMANCE_WRITE=1 cargo test --test conformance

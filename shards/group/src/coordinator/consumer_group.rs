@@ -1,16 +1,26 @@
 //! A group that is a consumer group (KIP-848): what it takes in, and how a classic group becomes one and back.
 
 use super::Input;
-use super::consumer::{self, Assigned, ConsumerGroup, Description};
-use super::ctx::{At, Ctx, Write};
+use super::consumer::{self, Assigned, Changes, ConsumerGroup, Description};
+use super::ctx::{At, Ctx, GroupRef, Write};
 use super::describe;
 use super::group::{Group, State};
 use super::leave;
 use super::responses::{join_error, sync_error};
 use super::work::Work;
 use crate::limits::MigrationPolicy;
-use crate::request::{ConsumerGroupHeartbeatRequest, JoinGroupRequest};
+use crate::request::{ConsumerGroupHeartbeatRequest, JoinGroupRequest, SyncGroupRequest};
 use crate::{ConnectionId, ErrorCode, Record, ReplyToken, Request, Response, StoreError, Text, TimerKey};
+
+/// What a step changed, on its way to the store.
+#[derive(Debug)]
+pub(super) struct ConsumerWrite {
+    pub group: GroupRef,
+    changes: Changes,
+    failed: u64,
+    /// With the version of its request.
+    answer: Option<(ReplyToken, i16, Response)>,
+}
 
 /// An answer, or the error in its place when what it tells of could not be kept.
 pub(super) fn answer(api_version: i16, response: Response, result: Result<(), StoreError>) -> Response {
@@ -18,6 +28,7 @@ pub(super) fn answer(api_version: i16, response: Response, result: Result<(), St
         (response, Ok(())) => response,
         (Response::ConsumerGroupHeartbeat(_), Err(error)) => consumer::refused((error.code(), None)),
         (Response::Leave(_), Err(error)) => leave::refused(error.code()),
+        (Response::Sync(_), Err(error)) => sync_error(error.code()),
         (Response::Join(joined), Err(error)) => join_error(api_version, error.code(), joined.member_id),
         (other, Err(_)) => unreachable!("no such answer waits for a write: {other:?}"),
     }
@@ -69,15 +80,20 @@ impl Group {
                 let description = self.consumer.as_ref().map(|consumer| consumer.describe(token, self.state));
                 self.works.extend(description.map(Work::DescribeConsumers));
             }
+            Request::Join(_) if self.state == State::Empty && self.offset_writes > 0 => {
+                self.wait_for_offset_writes(at, Input::Request { token, connection, request });
+            }
             Request::Join(request) if self.state == State::Empty => {
+                if !self.consumer_is_kept(ctx) {
+                    let error = ErrorCode::COORDINATOR_NOT_AVAILABLE;
+                    return ctx.reply(token, join_error(request.api_version, error, request.member_id));
+                }
                 self.become_classic(ctx);
                 self.join(ctx, at, token, connection, request);
             }
             Request::Join(request) => self.classic_join(ctx, at, token, &request),
             Request::Sync(request) => {
-                let synced = self.with_consumer(ctx, |consumer, ctx| consumer.classic_sync(ctx, at, &request));
-                let synced = synced.unwrap_or(Err(ErrorCode::UNKNOWN_MEMBER_ID));
-                ctx.reply(token, synced.map_or_else(sync_error, Response::Sync));
+                self.classic_sync(ctx, at, token, &request);
             }
             Request::Heartbeat(request) => {
                 let error = self.with_consumer(ctx, |consumer, ctx| consumer.classic_heartbeat(ctx, at, &request));
@@ -85,9 +101,9 @@ impl Group {
             }
             Request::Leave(request) => {
                 let api_version = request.api_version;
-                let left = self.consumer.as_mut().map(|consumer| consumer.leave_group(ctx, request));
-                let response = leave::response(api_version, left.unwrap_or_default());
-                self.answer_when_kept(ctx, token, api_version, response);
+                let Some(consumer) = &mut self.consumer else { return };
+                let left = consumer.leave_group(ctx, request);
+                self.keep_consumer(ctx, Some((token, api_version, leave::response(api_version, left))));
             }
             Request::DescribeGroup(request) => {
                 ctx.reply(token, describe::dead(request.api_version, request.group_id));
@@ -107,22 +123,48 @@ impl Group {
     /// Changes the group and has the change kept; nobody waits for that.
     fn with_consumer<R>(&mut self, ctx: &mut Ctx, step: impl FnOnce(&mut ConsumerGroup, &mut Ctx) -> R) -> Option<R> {
         let result = step(self.consumer.as_mut()?, ctx);
-        let records = self.consumer_records(ctx);
-        if !records.is_empty() {
-            ctx.persist(records, Write::Unwatched);
-        }
+        self.keep_consumer(ctx, None);
         Some(result)
     }
 
-    /// What the step changed, to be kept; the group's state follows it.
-    fn consumer_records(&mut self, ctx: &mut Ctx) -> Vec<Record> {
-        let Some(consumer) = &self.consumer else { return Vec::new() };
-        let state = consumer.state();
+    /// Has what the step changed kept, and answers when everything that the answer may tell of is.
+    fn keep_consumer(&mut self, ctx: &mut Ctx, answer: Option<(ReplyToken, i16, Response)>) {
+        let Some(consumer) = &self.consumer else { return };
+        let (state, is_kept, has_changes) = (consumer.state(), consumer.is_kept(), consumer.has_changes());
         if state != self.state {
             self.set_state(ctx, state);
         }
-        let state_timestamp_ms = self.state_timestamp_ms;
-        self.consumer.as_mut().map(|consumer| consumer.take_records(state_timestamp_ms)).unwrap_or_default()
+        match answer {
+            Some((token, _, response)) if is_kept => return ctx.reply(token, response),
+            None if !has_changes => return,
+            _ => {}
+        }
+        let (group, state_timestamp_ms) = (self.this, self.state_timestamp_ms);
+        let Some(consumer) = &mut self.consumer else { return };
+        let (records, changes, failed) = consumer.write(state_timestamp_ms);
+        self.offset_writes += 1;
+        ctx.persist(records, Write::Consumer(Box::new(ConsumerWrite { group, changes, failed, answer })));
+    }
+
+    /// A write of the group is decided.
+    pub(super) fn consumer_kept(&mut self, ctx: &mut Ctx, write: ConsumerWrite, result: Result<(), StoreError>) {
+        let ConsumerWrite { changes, failed, answer: waiting, .. } = write;
+        let result = match &mut self.consumer {
+            Some(consumer) => consumer.written(changes, failed, result),
+            None => result,
+        };
+        if let Some((token, api_version, response)) = waiting {
+            ctx.reply(token, answer(api_version, response, result));
+        }
+        self.offset_write_done();
+    }
+
+    /// Whether nothing of the group's members is left to be written. What is, is on its way then.
+    pub(super) fn consumer_is_kept(&mut self, ctx: &mut Ctx) -> bool {
+        debug_assert_eq!(self.offset_writes, 0);
+        let is_kept = self.consumer.as_ref().is_none_or(|consumer| consumer.is_kept());
+        self.keep_consumer(ctx, None);
+        is_kept
     }
 
     pub(super) fn consumer_heartbeat(
@@ -137,11 +179,16 @@ impl Group {
             ..0 => consumer.leave(ctx, request),
             _ => consumer.heartbeat(ctx, at, request),
         };
-        let response = match result {
-            Ok(response) => Response::ConsumerGroupHeartbeat(response),
-            Err(why) => consumer::refused(why),
-        };
-        self.answer_when_kept(ctx, token, request.api_version, response);
+        match result {
+            Ok(response) => {
+                let response = Response::ConsumerGroupHeartbeat(response);
+                self.keep_consumer(ctx, Some((token, request.api_version, response)));
+            }
+            Err(why) => {
+                ctx.reply(token, consumer::refused(why));
+                self.keep_consumer(ctx, None);
+            }
+        }
     }
 
     /// A member that speaks the classic protocol joins among those that may not.
@@ -151,20 +198,24 @@ impl Group {
             MigrationPolicy::Disabled => Err((ErrorCode::INCONSISTENT_GROUP_PROTOCOL, request.member_id.clone())),
             _ => consumer.classic_join(ctx, at, request),
         };
-        let response = match joined {
-            Ok(joined) => Response::Join(joined),
-            Err((error, member_id)) => join_error(request.api_version, error, member_id),
-        };
-        self.answer_when_kept(ctx, token, request.api_version, response);
+        match joined {
+            Ok(joined) => self.keep_consumer(ctx, Some((token, request.api_version, Response::Join(joined)))),
+            Err((error, member_id)) => {
+                ctx.reply(token, join_error(request.api_version, error, member_id));
+                self.keep_consumer(ctx, None);
+            }
+        }
     }
 
-    /// Answers at once where nothing has changed.
-    fn answer_when_kept(&mut self, ctx: &mut Ctx, token: ReplyToken, api_version: i16, response: Response) {
-        let records = self.consumer_records(ctx);
-        if records.is_empty() {
-            ctx.reply(token, response);
-        } else {
-            ctx.persist(records, Write::Answer { token, api_version, response: Box::new(response) });
+    /// As [`Group::classic_join`].
+    fn classic_sync(&mut self, ctx: &mut Ctx, at: At, token: ReplyToken, request: &SyncGroupRequest) {
+        let Some(consumer) = &mut self.consumer else { return };
+        match consumer.classic_sync(ctx, at, request) {
+            Ok(synced) => self.keep_consumer(ctx, Some((token, request.api_version, Response::Sync(synced)))),
+            Err(error) => {
+                ctx.reply(token, sync_error(error));
+                self.keep_consumer(ctx, None);
+            }
         }
     }
 
@@ -183,7 +234,7 @@ impl Group {
     /// All records are taken in.
     pub(super) fn consumer_loaded(&mut self, ctx: &mut Ctx, at: At) {
         let Some(consumer) = &mut self.consumer else { return };
-        consumer.loaded();
+        consumer.loaded(ctx);
         let (state, has_members) = (consumer.state(), consumer.has_members());
         let state_timestamp_ms = self.state_timestamp_ms;
         self.at = at;

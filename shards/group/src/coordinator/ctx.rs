@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::consumer_group::ConsumerWrite;
 use super::group::State;
 use super::offsets::{CommitWrite, DeleteWrite};
 use super::static_member::Replacement;
@@ -56,8 +57,8 @@ pub(super) enum Write {
     Commit(CommitWrite),
     /// Offsets to forget.
     DeleteOffsets(DeleteWrite),
-    /// An answer that tells of what is written.
-    Answer { token: ReplyToken, api_version: i16, response: Box<Response> },
+    /// What a step of a consumer group changed, and the answer that tells of it.
+    Consumer(Box<ConsumerWrite>),
     /// The whole group. Nobody waits where it expired.
     DeleteGroup { group: GroupRef, token: Option<ReplyToken> },
 }

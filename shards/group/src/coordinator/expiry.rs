@@ -48,6 +48,10 @@ impl Group {
         if self.state != State::Empty {
             return ctx.reply(token, Response::DeleteGroup(ErrorCode::NON_EMPTY_GROUP));
         }
+        // A member whose end was not kept would come back without its group.
+        if !self.consumer_is_kept(ctx) {
+            return ctx.reply(token, Response::DeleteGroup(ErrorCode::COORDINATOR_NOT_AVAILABLE));
+        }
         self.forget(Some(token), Vec::new());
     }
 
@@ -118,7 +122,8 @@ impl Group {
             }
             return Some(expiry);
         }
-        if self.state == State::Empty && self.offsets.is_empty() && self.pending.is_empty() {
+        let is_empty = self.state == State::Empty && self.offsets.is_empty() && self.pending.is_empty();
+        if is_empty && self.consumer_is_kept(ctx) {
             self.forget(None, expiry.records);
         } else if !expiry.records.is_empty() {
             ctx.persist(expiry.records, Write::Unwatched);

@@ -121,7 +121,8 @@ impl Coordinator {
         let at = self.ctx.at(now);
         self.ctx.phase = Phase::Active;
         let max = self.ctx.config.max_members_per_group;
-        for slot in self.by_id.values().copied().collect::<Vec<_>>() {
+        // In the order in which they were loaded, so that a start is the same every time.
+        for slot in self.groups.iter().map(|(slot, _)| slot as u32).collect::<Vec<_>>() {
             let group: &mut Group = &mut self.groups[slot as usize];
             if group.consumer.is_some() {
                 group.consumer_loaded(&mut self.ctx, at);

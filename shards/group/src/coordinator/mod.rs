@@ -173,13 +173,10 @@ impl Coordinator {
         };
         let this = match &write {
             Write::Unwatched => return,
-            Write::Answer { token, api_version, response } => {
-                let answer = consumer_group::answer(*api_version, (**response).clone(), result);
-                return self.ctx.reply(*token, answer);
-            }
             Write::Sync { group, .. } | Write::Replacement { group, .. } | Write::DeleteGroup { group, .. } => *group,
             Write::Commit(write) => write.group,
             Write::DeleteOffsets(write) => write.group,
+            Write::Consumer(write) => write.group,
         };
         // A group with a write that somebody waits for is not removed, but for one that only syncs.
         let Some(group) = self.groups.get_mut(this.slot as usize).filter(|group| group.this == this) else {
@@ -187,7 +184,7 @@ impl Coordinator {
             return;
         };
         match write {
-            Write::Unwatched | Write::Answer { .. } => {}
+            Write::Unwatched => {}
             Write::Sync { epoch, .. } => {
                 return self.submit(at, this.slot, Input::AssignmentsKept { epoch, result });
             }
@@ -197,6 +194,7 @@ impl Coordinator {
             }
             Write::Commit(write) => group.commit_kept(&mut self.ctx, write, result),
             Write::DeleteOffsets(write) => group.offsets_deleted(&mut self.ctx, write, result),
+            Write::Consumer(write) => group.consumer_kept(&mut self.ctx, *write, result),
             Write::DeleteGroup { token, .. } => group.group_deleted(&mut self.ctx, token, result),
         }
         self.settle(this.slot);

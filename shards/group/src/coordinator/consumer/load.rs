@@ -1,5 +1,7 @@
 //! What the store has kept of consumer groups, taken in at start.
 
+use std::collections::HashMap;
+
 use super::ConsumerGroup;
 use super::member::Member;
 use super::reconcile::MemberState;
@@ -37,9 +39,43 @@ impl ConsumerGroup {
         }
     }
 
-    /// All is loaded; nothing of it need be kept again.
-    pub fn loaded(&mut self) {
+    /// All is loaded. Of a write that nobody was told of, some records may be there and others not.
+    pub fn loaded(&mut self, ctx: &mut Ctx) {
         self.changes = super::Changes::default();
+        self.settle_partitions(ctx);
+        let newest = self.members.iter().map(|(_, member)| member.holding.epoch).max().unwrap_or_default();
+        if newest > self.assignment_epoch {
+            // Epochs only grow, and the targets of this one are not all there.
+            self.assignment_epoch = newest;
+            self.epoch = self.epoch.max(newest);
+            self.bump();
+        }
+    }
+
+    /// A partition that two members have was given to the one of the higher epoch by a write that nobody was told
+    /// of: the other has it, or has said that it gave it back.
+    fn settle_partitions(&mut self, ctx: &mut Ctx) {
+        let mut slots: Vec<u32> = self.members.iter().map(|(slot, _)| slot as u32).collect();
+        slots.sort_by_key(|slot| self.member(*slot).holding.epoch);
+        let mut taken = HashMap::new();
+        for slot in slots {
+            let holding = &self.member(slot).holding;
+            let mut is_contested = false;
+            for partition in holding.assigned.iter().chain(holding.revoking.iter()) {
+                is_contested |= *taken.entry(partition).or_insert(slot) != slot;
+            }
+            if is_contested {
+                self.change(ctx, slot, |member| {
+                    member.holding.assigned.retain(|partition| taken.get(&partition) == Some(&slot));
+                    member.holding.revoking.retain(|partition| taken.get(&partition) == Some(&slot));
+                    member.since.retain(|(partition, _)| taken.get(partition) == Some(&slot));
+                    if member.holding.state == MemberState::Stable {
+                        member.holding.state = MemberState::UnreleasedPartitions;
+                    }
+                });
+            }
+        }
+        self.owners = taken;
     }
 
     /// Sessions of all members start anew, and what they have to give back has its time again. From a place in the

@@ -7,8 +7,9 @@
 //! their own heartbeats, so none of this takes longer in a large group, but for the assignment itself, which a
 //! large group has computed elsewhere.
 //!
-//! What must stay true: a partition is with one member at most. Epochs only grow. An answer that tells of a
-//! change goes out when that is kept.
+//! What must stay true: a partition is with one member at most. Epochs only grow. An answer goes out when all that
+//! it may tell of is kept, whichever step that is of: writes of a group are decided in their order, and what a
+//! failed one held is with the next.
 
 mod classic;
 mod describe;
@@ -31,7 +32,7 @@ use super::group::State;
 use super::text_map::TextMap;
 use crate::assignor::ASSIGNORS;
 use crate::record::ConsumerGroupMetadata;
-use crate::{PartitionSet, Record, Text, TopicIdPartition};
+use crate::{PartitionSet, Record, StoreError, Text, TopicIdPartition};
 pub(super) use classic::{by_id, to_bytes};
 pub(super) use describe::{Description, not_found, refused as not_described};
 pub(super) use heartbeat::{check, refused};
@@ -82,11 +83,14 @@ pub(super) struct ConsumerGroup {
     /// Of the subscribed topics, their ids and their sizes, as of the group's epoch.
     topics_hash: u64,
     changes: Changes,
+    /// Writes that are not decided, and how many have failed.
+    undecided: usize,
+    failed: u64,
 }
 
-/// What has to be kept of the step at hand.
+/// What has to be kept: of the step at hand, and of steps whose writes failed.
 #[derive(Debug, Default)]
-struct Changes {
+pub(super) struct Changes {
     group: bool,
     members: BTreeSet<u32>,
     removed: Vec<Text>,
@@ -118,6 +122,8 @@ impl ConsumerGroup {
             topics_resolved: None,
             topics_hash: 0,
             changes: Changes::default(),
+            undecided: 0,
+            failed: 0,
         }
     }
 
@@ -291,6 +297,7 @@ impl ConsumerGroup {
     /// What ends the members' records.
     pub fn tombstones(&self) -> Vec<Record> {
         let ids = self.members.iter().map(|(_, member)| member.member_id.clone());
+        let ids = ids.chain(self.changes.removed.iter().cloned());
         ids.map(|member_id| Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id }).collect()
     }
 
@@ -307,13 +314,23 @@ impl ConsumerGroup {
         self.changes.group = true;
     }
 
-    /// The records of the step, which begins anew. Members come before the group, whose epochs say how far they
-    /// are.
-    pub fn take_records(&mut self, state_timestamp_ms: i64) -> Vec<Record> {
+    /// Whether everything that was ever answered is kept.
+    pub fn is_kept(&self) -> bool {
+        self.undecided == 0 && !self.has_changes()
+    }
+
+    /// Whether there is something that no write holds.
+    pub fn has_changes(&self) -> bool {
+        self.changes.group || !self.changes.members.is_empty() || !self.changes.removed.is_empty()
+    }
+
+    /// What has to be kept, which is being written from here on, and its records. Members come before the group,
+    /// whose epochs say how far they are. Also says how many writes have failed so far.
+    pub fn write(&mut self, state_timestamp_ms: i64) -> (Vec<Record>, Changes, u64) {
         let changes = std::mem::take(&mut self.changes);
-        let removed = changes.removed.into_iter();
-        let mut records: Vec<Record> =
-            removed.map(|member_id| Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id }).collect();
+        let tombstone =
+            |id: &Text| Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id: id.clone() };
+        let mut records: Vec<Record> = changes.removed.iter().map(tombstone).collect();
         let changed = changes.members.iter().map(|slot| Record::ConsumerMember {
             group_id: self.id.clone(),
             member: Box::new(self.member(*slot).record()),
@@ -322,7 +339,24 @@ impl ConsumerGroup {
         if changes.group {
             records.push(Record::ConsumerGroup(self.metadata(state_timestamp_ms)));
         }
-        records
+        self.undecided += 1;
+        (records, changes, self.failed)
+    }
+
+    /// A write is decided. What could not be kept has to be with the next; whatever was to be told meanwhile may
+    /// be of it. `failed` is how many had failed when the write began. Returns whether all up to this is kept.
+    pub fn written(&mut self, changes: Changes, failed: u64, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        self.undecided -= 1;
+        if result.is_err() {
+            self.failed += 1;
+            let members = &self.members;
+            let is_there = |slot: &u32| members.contains(*slot as usize);
+            self.changes.members.extend(changes.members.into_iter().filter(is_there));
+            let is_gone = |id: &Text| !self.ids.contains_key(id);
+            self.changes.removed.extend(changes.removed.into_iter().filter(is_gone));
+            self.changes.group |= changes.group;
+        }
+        if self.failed == failed { result } else { result.and(Err(StoreError::Unavailable)) }
     }
 
     /// What is kept of the group, without its members.
