@@ -14,7 +14,7 @@ use super::work::Work;
 use crate::limits::{MigrationPolicy, WORK_SLICE_MEMBERS};
 use crate::record::MemberMetadata;
 use crate::request::ConsumerGroupHeartbeatRequest;
-use crate::{ErrorCode, Record, ReplyToken, Text};
+use crate::{ErrorCode, Record, ReplyToken, Response, Text};
 
 /// A classic group on its way up.
 #[derive(Debug)]
@@ -54,12 +54,18 @@ impl Group {
             return ctx.reply(token, not_one());
         }
         if self.state == State::Empty {
+            let mut consumer = Box::new(ConsumerGroup::new(self.this, self.id.clone()));
+            // Nothing becomes of the group by a heartbeat that is refused.
+            let response = match consumer.heartbeat(ctx, at, &request) {
+                Ok(response) => Response::ConsumerGroupHeartbeat(response),
+                Err(why) => return ctx.reply(token, refused(why)),
+            };
             // Whoever was given an id may join a consumer group with it as well.
             self.forget_pending(ctx);
             self.protocol_type = Text::from_static("consumer");
             self.protocol_name = None;
-            self.consumer = Some(Box::new(ConsumerGroup::new(self.this, self.id.clone())));
-            return self.consumer_heartbeat(ctx, at, token, &request);
+            self.consumer = Some(consumer);
+            return self.keep_consumer(ctx, Some((token, request.api_version, response)));
         }
         let may =
             matches!(ctx.config.consumer_migration_policy, MigrationPolicy::Bidirectional | MigrationPolicy::Upgrade);
@@ -67,6 +73,9 @@ impl Group {
             return ctx.reply(token, not_one());
         }
         let mut consumer = Box::new(ConsumerGroup::new(self.this, self.id.clone()));
+        if let Err(why) = consumer.check_regex(&request) {
+            return ctx.reply(token, refused(why));
+        }
         consumer.begin_at(self.generation);
         self.works.push_back(Work::Upgrade(Upgrade { token, request, consumer, at: 0, is_fit: false }));
     }

@@ -299,7 +299,11 @@ impl Record {
     /// [`MEMBERS_SIZED_MAX`] members, of whom it looks at some.
     pub fn size_hint(&self) -> usize {
         match self {
-            Record::Group(group) => 64 + group.group_id.len() + members_size(&group.members),
+            Record::Group(group) => {
+                let names = [group.protocol_name.as_ref(), group.leader.as_ref()].into_iter().flatten().map(Text::len);
+                let texts = group.group_id.len() + group.protocol_type.len() + names.sum::<usize>();
+                64 + texts + members_size(&group.members)
+            }
             Record::GroupTombstone { group_id } => 2 + group_id.len(),
             Record::Offset { key, value } => 64 + key.group_id.len() + key.topic.len() + value.metadata.len(),
             Record::OffsetTombstone { key } => 16 + key.group_id.len() + key.topic.len(),

@@ -97,10 +97,7 @@ impl ConsumerGroup {
         at: At,
         request: &ConsumerGroupHeartbeatRequest,
     ) -> Result<ConsumerGroupHeartbeatResponse, Refused> {
-        if let Some(regex) = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty()) {
-            let checked = self.check_pattern(regex);
-            checked.map_err(|message| (ErrorCode::INVALID_REGULAR_EXPRESSION, Some(message)))?;
-        }
+        self.check_regex(request)?;
         self.check_id(request)?;
         self.check_room(ctx, request)?;
         let (slot, mut wishes_changed) = self.find_or_add(ctx, request)?;
@@ -125,6 +122,13 @@ impl ConsumerGroup {
                 .unwrap_or(i32::MAX),
             assignment: tells.then(|| member.holding.assigned.clone()),
         })
+    }
+
+    /// Whether the member's pattern is one.
+    pub fn check_regex(&self, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
+        let regex = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty());
+        let checked = regex.map_or(Ok(()), |regex| self.check_pattern(regex));
+        checked.map_err(|message| (ErrorCode::INVALID_REGULAR_EXPRESSION, Some(message)))
     }
 
     /// An id is one member's: who joins as a static member must not bring that of another one.
