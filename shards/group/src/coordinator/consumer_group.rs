@@ -128,7 +128,7 @@ impl Group {
     }
 
     /// Has what the step changed kept, and answers when everything that the answer may tell of is.
-    fn keep_consumer(&mut self, ctx: &mut Ctx, answer: Option<(ReplyToken, i16, Response)>) {
+    pub(super) fn keep_consumer(&mut self, ctx: &mut Ctx, answer: Option<(ReplyToken, i16, Response)>) {
         let Some(consumer) = &self.consumer else { return };
         let (state, is_kept, has_changes) = (consumer.state(), consumer.is_kept(), consumer.has_changes());
         if state != self.state {

@@ -324,3 +324,20 @@ fn a_classic_member_that_wishes_for_more_than_the_gateway_has_room_for_is_told_1
     assert_eq!((world.consumers(), world.totals.bytes()), (before, bytes));
     assert!(!classic.go_on(&mut world), "it goes on");
 }
+
+#[test]
+fn a_heartbeat_that_is_refused_makes_no_consumer_group_of_an_empty_classic_one() {
+    let (mut world, _known) = world(MigrationPolicy::Bidirectional);
+    let classic = classic_group(&mut world, b"");
+    world.leave(vec![classic.client.leaving()]);
+    let refused = ConsumerGroupHeartbeatRequest {
+        subscribed_topic_regex: Some("a(".into()),
+        ..Consumer::new("new", &["t"]).joining()
+    };
+    assert_eq!(world.beat_error(refused), 128);
+    assert_eq!((world.state().as_str(), world.consumers().error_code.0), ("Empty", 69));
+    let mut again = Classic::new(2);
+    let token = world.enter(&mut again.client);
+    world.advance(0);
+    assert_eq!(world.joined(token).generation_id, classic.client.generation + 2, "generations only grow");
+}
