@@ -20,7 +20,7 @@ end-to-end *ARGS:
     cargo test --test end_to_end --test known_faults {{ ARGS }}
 
 # Simulated days of the coordinator, each decided by its seed: faults of clients, network, store and process
-sim *FLAGS="--seeds 600":
+sim *FLAGS="--seeds 2000":
     cargo run --release -p ringgate-group --example simulate -- {{ FLAGS }}
 
 # Write docs/conformance.md anew: which test shows which numbered behaviour

@@ -18,6 +18,8 @@ pub enum Flaw {
     NeverHeartbeats,
     JoinsTwice,
     WrongGeneration,
+    /// Has itself given an id and does not join with it, while its connection stays.
+    NeverComesBack,
 }
 
 /// How a member behaves.
@@ -60,6 +62,8 @@ pub struct Classic {
     come_at_us: u64,
     retry_at_us: u64,
     heartbeats_out: usize,
+    /// As the leader it left something out that a member claimed, who may be away and not give it up by itself.
+    follows_up: bool,
     over: bool,
 }
 
@@ -78,6 +82,7 @@ impl Classic {
             come_at_us: 0,
             retry_at_us: 0,
             heartbeats_out: 0,
+            follows_up: false,
             over: false,
         }
     }
@@ -114,6 +119,8 @@ impl Classic {
             self.owned.clear();
         }
         self.phase = Phase::Joining;
+        self.retry_at_us = 0;
+        self.follows_up = false;
         let request = JoinGroupRequest {
             api_version: self.manner.join_version,
             group_id: self.manner.group.clone(),
@@ -173,6 +180,11 @@ impl Classic {
             ErrorCode::NONE => {}
             ErrorCode::MEMBER_ID_REQUIRED => {
                 self.member_id = answer.member_id;
+                // One is enough: its connection idles from then on, whatever becomes of the day.
+                self.over = self.manner.flaw == Flaw::NeverComesBack;
+                if self.over {
+                    return;
+                }
                 return self.join(io);
             }
             ErrorCode::REBALANCE_IN_PROGRESS => return self.join(io),
@@ -218,7 +230,7 @@ impl Classic {
     }
 
     /// Everything subscribed to is shared out; what moves in a cooperative group has to be given up first.
-    fn assign(&self, io: &Io<'_>, answer: &JoinGroupResponse) -> Vec<Assignment> {
+    fn assign(&mut self, io: &Io<'_>, answer: &JoinGroupResponse) -> Vec<Assignment> {
         let known: Vec<_> = answer.members.iter().map(|m| (m, read_subscription(&m.metadata))).collect();
         let mut topics: Vec<&Text> = known.iter().filter_map(|(_, it)| it.as_ref()).flat_map(|it| &it.0).collect();
         topics.sort();
@@ -246,6 +258,8 @@ impl Classic {
                     if owners.len() == 1 && *count < most {
                         *count += 1;
                         given.entry(owner).or_default().push(place);
+                    } else {
+                        self.follows_up = true;
                     }
                     continue;
                 }
@@ -298,6 +312,9 @@ impl Classic {
         self.wake(io, self.manner.commit_ms, Wake::Commit);
         if self.manner.cooperative && lost {
             return self.join(io);
+        }
+        if self.follows_up {
+            self.wake(io, 1_500, Wake::Retry);
         }
         io.send(Sent::Fetch, self.fetching(io));
     }
@@ -536,7 +553,9 @@ impl Client for Classic {
     fn calm(&mut self, io: &mut Io<'_>) {
         if !self.is_good() {
             self.over = true;
-            io.line = Some(Line::Close);
+            if self.manner.flaw != Flaw::NeverComesBack {
+                io.line = Some(Line::Close);
+            }
         }
     }
 

@@ -152,6 +152,8 @@ pub struct Gateway {
     pub mailbox_capacity: usize,
     pub slice_max: u64,
     pub disk: Disk,
+    /// Of a write that failed in this life something is on disk, which memory rightly knows nothing of.
+    pub has_unknown_writes: bool,
     /// Ordered, so that looking through them is the same each time.
     pub open: BTreeMap<u64, Open>,
     /// Parked requests of closed connections and until when they must be answered.
@@ -176,6 +178,7 @@ impl World {
         self.gateway.totals = totals.clone();
         self.gateway.route = Route::new(shards);
         self.gateway.is_up = true;
+        self.gateway.has_unknown_writes = false;
         let order = self.random.below(3);
         let records = self.gateway.disk.records(order);
         self.trace(|| format!("starts with {shards} shards and {} records", records.len()));
@@ -556,6 +559,7 @@ impl World {
 
     pub fn written(&mut self, shard: usize) {
         let Some(writing) = self.gateway.shards[shard].writing.take() else { return };
+        self.gateway.has_unknown_writes |= writing.result.is_err() && writing.keeps > 0;
         self.keep(&writing.records[..writing.keeps]);
         let now = self.now();
         self.gateway.shards[shard].core.written(now, writing.result);

@@ -4,6 +4,7 @@
 mod admin;
 mod bounds;
 mod consumer_groups;
+mod consumer_store;
 mod consumer_world;
 mod heartbeat_and_leave;
 mod joining;

@@ -239,6 +239,9 @@ impl ConsumerGroup {
 
     /// A static member comes back under a new id, with all it had; the group need not know (6.4).
     pub(super) fn replace_by(&mut self, ctx: &mut Ctx, slot: u32, member_id: Text) -> u32 {
+        // Between its two ids nobody else may wish for it what it wishes for, and its pattern's topics stay known.
+        let (names, regex) = (self.member(slot).names.clone(), self.member(slot).regex.clone());
+        self.subscribe(&names, regex.as_ref());
         let old = *self.remove(ctx, slot);
         ctx.totals.add_member();
         let mut member = Member { uid: ctx.uid(), member_id, classic: None, ..old };
@@ -249,7 +252,9 @@ impl ConsumerGroup {
         (member.armed_ms, member.act_by_ms) = (None, None);
         // The same id again: its tombstone would come behind nothing.
         self.changes.removed.retain(|removed| *removed != member.member_id);
-        self.insert(ctx, member)
+        let slot = self.insert(ctx, member);
+        self.unsubscribe(&names, regex.as_ref());
+        slot
     }
 
     /// Takes over what the member says. Returns whether the group's wishes have changed by it.

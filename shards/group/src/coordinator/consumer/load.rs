@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::ConsumerGroup;
-use super::member::Member;
+use super::member::{AWAY_EPOCH, Member};
 use super::reconcile::MemberState;
 use crate::Text;
 use crate::coordinator::ctx::{At, Ctx};
@@ -21,10 +21,15 @@ impl ConsumerGroup {
     /// The last record of a member counts.
     pub fn load_member(&mut self, ctx: &mut Ctx, kept: ConsumerMember) {
         self.unload_member(ctx, &kept.member_id);
-        // A restarted static member's old record, where the process died before its tombstone.
+        // A static member that came back under a new id, and whose old record's tombstone is not there: the process
+        // died before it, or could not write it. Its old id is away, whichever record comes first.
         if let Some(instance_id) = &kept.instance_id
             && let Some(slot) = self.instances.get(instance_id).copied()
         {
+            if kept.epoch == AWAY_EPOCH && !self.member(slot).is_away() {
+                return self.superseded.push(kept.member_id);
+            }
+            self.superseded.push(self.member(slot).member_id.clone());
             self.remove(ctx, slot);
         }
         ctx.totals.add_member();
@@ -42,6 +47,8 @@ impl ConsumerGroup {
     /// All is loaded. Of a write that nobody was told of, some records may be there and others not.
     pub fn loaded(&mut self, ctx: &mut Ctx) {
         self.changes = super::Changes::default();
+        let superseded = std::mem::take(&mut self.superseded).into_iter();
+        self.changes.removed = superseded.filter(|member_id| !self.ids.contains_key(member_id)).collect();
         self.settle_partitions(ctx);
         let newest = self.members.iter().map(|(_, member)| member.holding.epoch).max().unwrap_or_default();
         if newest > self.assignment_epoch {

@@ -83,6 +83,8 @@ pub(super) struct ConsumerGroup {
     /// Of the subscribed topics, their ids and their sizes, as of the group's epoch.
     topics_hash: u64,
     changes: Changes,
+    /// While loading: ids of static members whose instance has another one.
+    superseded: Vec<Text>,
     /// Writes that are not decided, and how many have failed.
     undecided: usize,
     failed: u64,
@@ -122,6 +124,7 @@ impl ConsumerGroup {
             topics_resolved: None,
             topics_hash: 0,
             changes: Changes::default(),
+            superseded: Vec::new(),
             undecided: 0,
             failed: 0,
         }

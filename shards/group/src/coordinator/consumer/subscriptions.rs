@@ -203,14 +203,18 @@ impl ConsumerGroup {
     /// The topics of patterns are known. Targets follow with the next heartbeats.
     pub fn resolved(&mut self, ctx: &Ctx, resolved: Vec<ResolvedRegex>) {
         self.resolving = false;
-        self.patterns_known = true;
+        // After a start they are what they were, as far as anybody knows, and only the topics are compared.
+        let were_known = std::mem::replace(&mut self.patterns_known, true);
+        let mut wishes_changed = false;
         for (regex, names) in resolved {
             if let Some(pattern) = self.patterns.get_mut(&regex) {
+                // Also where others subscribe to the same topics already, so that the topics of all are no others.
+                wishes_changed |= were_known && pattern.topics.as_deref() != Some(&names);
                 pattern.topics = Some(names.into());
             }
         }
         // What is compared next includes them.
         self.topics_seen = None;
-        self.notice_changes(ctx, false);
+        self.notice_changes(ctx, wishes_changed);
     }
 }
