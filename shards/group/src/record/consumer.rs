@@ -37,7 +37,7 @@ pub(super) fn encode_group(out: &mut impl BufMut, group: &ConsumerGroupMetadata)
     put_text(out, &group.group_id);
     out.put_i32_le(group.epoch);
     out.put_i32_le(group.assignment_epoch);
-    out.put_u64_le(group.topics_hash);
+    out.put_u64_le(group.wishes_hash);
     out.put_i64_le(group.state_timestamp_ms);
 }
 
@@ -46,7 +46,7 @@ pub(super) fn decode_group(input: &mut Input<'_>) -> Option<ConsumerGroupMetadat
         group_id: input.text()?,
         epoch: input.i32()?,
         assignment_epoch: input.i32()?,
-        topics_hash: u64::from_le_bytes(input.array()?),
+        wishes_hash: u64::from_le_bytes(input.array()?),
         state_timestamp_ms: input.i64()?,
     })
 }

@@ -81,8 +81,9 @@ pub struct ConsumerGroupMetadata {
     pub epoch: i32,
     /// The epoch that the members' targets are for.
     pub assignment_epoch: i32,
-    /// Of the topics that were subscribed to as of that epoch.
-    pub topics_hash: u64,
+    /// Of the topics that are subscribed to, and of all members: who they are, what they wish for and what they
+    /// shall have. By it a start sees that members' records and this one are not of one write.
+    pub wishes_hash: u64,
     /// Since when it is in its state, ms since the epoch.
     pub state_timestamp_ms: i64,
 }

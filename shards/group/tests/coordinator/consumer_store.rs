@@ -158,3 +158,64 @@ fn a_static_member_with_a_pattern_comes_back_to_what_it_had() {
     w.come_to_rest(&mut members);
     assert_shared_out(&members, 4);
 }
+
+#[test]
+fn what_a_member_had_that_left_in_a_write_that_was_cut_off_is_shared_out_after_a_start() {
+    let (mut w, mut known) = world();
+    let mut members = vec![Consumer::new("a", &["t"]), Consumer::new("b", &["t"])];
+    members.iter_mut().for_each(|member| member.join(&mut w));
+    w.come_to_rest(&mut members);
+    let before = w.consumers().group_epoch;
+    // The process dies when the member's tombstone is kept and the group's record is not.
+    let gone = members.pop().expect("one of two");
+    let tombstone = Record::ConsumerMemberTombstone { group_id: GROUP.into(), member_id: gone.member_id };
+    assert!(w.kept.remove(&tombstone.key()).is_some());
+    w.restart();
+    known.tell(&mut w);
+    w.come_to_rest(&mut members);
+    assert_shared_out(&members, 4);
+    assert_eq!(w.consumers().group_epoch, before + 1);
+}
+
+#[test]
+fn a_target_of_a_write_that_was_cut_off_is_made_anew_after_a_start() {
+    let (mut w, mut known) = world();
+    let mut members = vec![Consumer { instance: Some("i".into()), ..Consumer::new("a", &["t"]) }];
+    members[0].join(&mut w);
+    w.come_to_rest(&mut members);
+    let before = w.kept.clone();
+    // Another comes and dies with the process, of whose write only the first member's smaller target is kept.
+    Consumer::new("b", &["t"]).join(&mut w);
+    let is_first = |record: &Record| matches!(record, Record::ConsumerMember { member, .. } if member.member_id == "a");
+    w.kept.retain(|_, record| is_first(record));
+    for (key, record) in before {
+        w.kept.entry(key).or_insert(record);
+    }
+    w.restart();
+    known.tell(&mut w);
+    // One that comes back begins with its target.
+    w.beat(members[0].leaving(-2));
+    members[0] = Consumer { member_id: "c".into(), has: Default::default(), ..members[0].clone() };
+    members[0].join(&mut w);
+    w.come_to_rest(&mut members);
+    assert_shared_out(&members, 4);
+}
+
+#[test]
+fn a_start_raises_no_epoch_of_a_group_that_is_kept_whole() {
+    let (mut w, mut known) = world();
+    let static_one = Consumer { instance: Some("i".into()), ..Consumer::new("b", &["t"]) };
+    let mut members = vec![Consumer::new("a", &["t"]), static_one, with_pattern("c", "t.*")];
+    members.iter_mut().for_each(|member| member.join(&mut w));
+    w.come_to_rest(&mut members);
+    // The group need not know that a static member has another id by now.
+    w.beat(members[1].leaving(-2));
+    members[1].member_id = "d".into();
+    members[1].join(&mut w);
+    w.come_to_rest(&mut members);
+    let before = w.consumers().group_epoch;
+    w.restart();
+    known.tell(&mut w);
+    w.come_to_rest(&mut members);
+    assert_eq!(w.consumers().group_epoch, before);
+}

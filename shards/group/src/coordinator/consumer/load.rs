@@ -15,7 +15,7 @@ impl ConsumerGroup {
     pub fn load(&mut self, kept: &ConsumerGroupMetadata) {
         self.epoch = kept.epoch;
         self.assignment_epoch = kept.assignment_epoch.min(kept.epoch);
-        self.topics_hash = kept.topics_hash;
+        self.topics_hash = kept.wishes_hash;
     }
 
     /// The last record of a member counts.
@@ -50,6 +50,10 @@ impl ConsumerGroup {
         let superseded = std::mem::take(&mut self.superseded).into_iter();
         self.changes.removed = superseded.filter(|member_id| !self.ids.contains_key(member_id)).collect();
         self.settle_partitions(ctx);
+        // Of a write that was cut off members are there, or are gone, of which the group's record knows nothing. The
+        // rest is then the hash of no topics, and the first heartbeat has everything assigned anew.
+        self.topics_hash = self.topics_hash.wrapping_sub(self.digest);
+        self.written_digest = self.digest;
         let newest = self.members.iter().map(|(_, member)| member.holding.epoch).max().unwrap_or_default();
         if newest > self.assignment_epoch {
             // Epochs only grow, and the targets of this one are not all there.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use twox_hash::XxHash3_64;
+
 use super::reconcile::{Holding, MemberState};
 use crate::assignor::Assignor;
 use crate::coordinator::member::cut;
@@ -63,6 +65,8 @@ pub(in crate::coordinator) struct Member {
     pub act_by_ms: Option<u64>,
     /// Set while it speaks the classic protocol.
     pub classic: Option<Classic>,
+    /// Its digest, as the group counts it.
+    pub counted_digest: u64,
 }
 
 impl Member {
@@ -92,6 +96,7 @@ impl Member {
             armed_ms: None,
             act_by_ms: None,
             classic: None,
+            counted_digest: 0,
         }
     }
 
@@ -120,6 +125,7 @@ impl Member {
                 version: kept.version,
                 protocols: kept.protocols,
             }),
+            counted_digest: 0,
         }
     }
 
@@ -196,6 +202,23 @@ impl Member {
 
     pub fn is_away(&self) -> bool {
         self.holding.epoch == AWAY_EPOCH
+    }
+
+    /// Of whom it is, what it wishes for and what it shall have. A static member is the same one under any id.
+    pub fn digest(&self) -> u64 {
+        let id = self.instance_id.as_ref().unwrap_or(&self.member_id);
+        let mut all = Vec::with_capacity(64 + self.target.len() * size_of::<TopicIdPartition>());
+        all.extend_from_slice(&(self.names.len() as u32).to_le_bytes());
+        for text in [id].into_iter().chain(self.names.iter()).chain(self.regex.as_ref()) {
+            all.extend_from_slice(&(text.len() as u32).to_le_bytes());
+            all.extend_from_slice(text.as_str().as_bytes());
+        }
+        for (topic, partition) in self.target.iter() {
+            all.extend_from_slice(&topic.to_le_bytes());
+            all.extend_from_slice(&partition.to_le_bytes());
+        }
+        // It is kept, so it must not depend on the build.
+        XxHash3_64::oneshot(&all)
     }
 
     /// Bytes that it takes from the gateway's budget.

@@ -82,6 +82,9 @@ pub(super) struct ConsumerGroup {
     topics_resolved: Option<u64>,
     /// Of the subscribed topics, their ids and their sizes, as of the group's epoch.
     topics_hash: u64,
+    /// Of all members together what [`Member::digest`] is of one; and as of the group's last record.
+    digest: u64,
+    written_digest: u64,
     changes: Changes,
     /// While loading: ids of static members whose instance has another one.
     superseded: Vec<Text>,
@@ -123,6 +126,8 @@ impl ConsumerGroup {
             topics_seen: None,
             topics_resolved: None,
             topics_hash: 0,
+            digest: 0,
+            written_digest: 0,
             changes: Changes::default(),
             superseded: Vec::new(),
             undecided: 0,
@@ -175,6 +180,9 @@ impl ConsumerGroup {
     }
 
     fn count(&mut self, slot: u32) {
+        let member = &mut self.members[slot as usize];
+        member.counted_digest = member.digest();
+        self.digest = self.digest.wrapping_add(member.counted_digest);
         if let Some(place) = self.vote_of(slot) {
             self.votes[place] += 1;
         }
@@ -194,6 +202,7 @@ impl ConsumerGroup {
     }
 
     fn discount(&mut self, slot: u32) {
+        self.digest = self.digest.wrapping_sub(self.member(slot).counted_digest);
         if let Some(place) = self.vote_of(slot) {
             self.votes[place] -= 1;
         }
@@ -330,7 +339,9 @@ impl ConsumerGroup {
     /// What has to be kept, which is being written from here on, and its records. Members come before the group,
     /// whose epochs say how far they are. Also says how many writes have failed so far.
     pub fn write(&mut self, state_timestamp_ms: i64) -> (Vec<Record>, Changes, u64) {
-        let changes = std::mem::take(&mut self.changes);
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.group |= self.digest != self.written_digest;
+        self.written_digest = self.digest;
         let tombstone =
             |id: &Text| Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id: id.clone() };
         let mut records: Vec<Record> = changes.removed.iter().map(tombstone).collect();
@@ -368,7 +379,7 @@ impl ConsumerGroup {
             group_id: self.id.clone(),
             epoch: self.epoch,
             assignment_epoch: self.assignment_epoch,
-            topics_hash: self.topics_hash,
+            wishes_hash: self.topics_hash.wrapping_add(self.digest),
             state_timestamp_ms,
         }
     }
@@ -386,6 +397,8 @@ impl ConsumerGroup {
             }
         }
         assert_eq!(held, self.owners.len());
+        let digests = self.members.iter().map(|(_, member)| member.digest());
+        assert_eq!(digests.fold(0, u64::wrapping_add), self.digest);
         assert_eq!(self.names.values().sum::<usize>(), self.members.iter().map(|(_, m)| m.names.len()).sum::<usize>());
     }
 }
