@@ -214,6 +214,9 @@ impl Classic {
             return;
         }
         let leads = answer.leader == answer.member_id && !answer.skip_assignment;
+        // A static leader that starts again is not asked to assign (KIP-814), and knows nothing of what it left out for
+        // the next generation. Nobody else does.
+        self.follows_up |= answer.skip_assignment && self.manner.cooperative;
         let assignments = if leads { self.assign(io, &answer) } else { Vec::new() };
         let v5 = self.manner.join_version >= 7;
         let request = SyncGroupRequest {
@@ -511,7 +514,7 @@ impl Client for Classic {
                     io.connect = true;
                     io.connected = true;
                 }
-                if self.phase != Phase::Stable {
+                if self.phase != Phase::Stable || self.follows_up {
                     self.join(io);
                 } else {
                     self.wake(io, 0, Wake::Heartbeat);
