@@ -9,9 +9,9 @@ use kafka_protocol::messages::offset_delete_request::{OffsetDeleteRequestPartiti
 use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use kafka_protocol::messages::sync_group_request::SyncGroupRequestAssignment;
 use kafka_protocol::messages::{
-    ConsumerProtocolSubscription, DeleteGroupsRequest, DescribeGroupsRequest, GroupId, HeartbeatRequest,
-    JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
-    SyncGroupRequest,
+    ConsumerGroupHeartbeatRequest, ConsumerProtocolSubscription, DeleteGroupsRequest, DescribeGroupsRequest, GroupId,
+    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, OffsetDeleteRequest,
+    OffsetFetchRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::Encodable;
 
@@ -46,6 +46,17 @@ pub fn join_request(group: &str, member: &str, protocol_type: &str, metadata: By
         .with_member_id(string(member))
         .with_protocol_type(string(protocol_type))
         .with_protocols(vec![protocol])
+}
+
+/// The heartbeat by which a member of a consumer group (KIP-848) joins.
+pub fn consumer_joins(group: &str, member: &str, topics: &[&str]) -> ConsumerGroupHeartbeatRequest {
+    ConsumerGroupHeartbeatRequest::default()
+        .with_group_id(group_id(group))
+        .with_member_id(string(member))
+        .with_member_epoch(0)
+        .with_rebalance_timeout_ms(60_000)
+        .with_subscribed_topic_names(Some(topics.iter().map(|topic| topic_name(topic)).collect()))
+        .with_topic_partitions(Some(Vec::new()))
 }
 
 /// The id that a dynamic member is given before it joins.

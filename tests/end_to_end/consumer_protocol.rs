@@ -2,15 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use kafka_protocol::messages::{ConsumerGroupDescribeRequest, DescribeGroupsRequest, GroupId, ListGroupsRequest};
+use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
+use kafka_protocol::messages::{
+    ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatResponse, DescribeGroupsRequest, GroupId, ListGroupsRequest,
+};
 use rdkafka::admin::AdminOptions;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use uuid::Uuid;
 
 use crate::common::eventually;
 use crate::common::gateway::{Gateway, Options};
+use crate::common::group::consumer_joins;
 use crate::common::librdkafka::{admin, create_topic};
 use crate::common::member::Member;
-use crate::common::raw::{Raw, string};
+use crate::common::partition::create;
+use crate::common::raw::{Raw, string, topic_name};
 use crate::groups::{numbers, produce_numbers};
 
 /// A gateway that tells members to heartbeat so often that no test waits for it.
@@ -188,4 +194,56 @@ async fn a_fleet_moves_from_the_classic_protocol_to_the_consumer_protocol_and_ba
     produce_numbers(&gateway, "work", 4, 80..120).await;
     eventually("all is read", || numbers(&classic).into_iter().filter(|n| *n >= 80).count() >= 40).await;
     classic.close().await;
+}
+
+/// What a heartbeat's answer gives, by topic.
+fn given(answer: &ConsumerGroupHeartbeatResponse) -> Option<Vec<(Uuid, Vec<i32>)>> {
+    let topics = &answer.assignment.as_ref()?.topic_partitions;
+    Some(topics.iter().map(|topic| (topic.topic_id, topic.partitions.clone())).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_member_no_longer_subscribes_to_is_taken_from_it_at_once_and_given_to_others_when_it_let_go() {
+    // Targets are made once, for the first member: nothing here waits for the next ones, but for the last step.
+    let gateway = Gateway::start(options().set("consumer-assignment-interval", "1500ms"));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let keeps = create(&mut raw, "keeps", 2, &[]).id;
+    let drops = create(&mut raw, "drops", 1, &[]).id;
+    let joining = consumer_joins("workers", "m", &["keeps", "drops"]);
+    let joined = raw.call(1, &joining);
+    assert_eq!((joined.error_code, joined.member_epoch), (0, 1));
+    let mut all = vec![(keeps, vec![0, 1]), (drops, vec![0])];
+    all.sort();
+    assert_eq!(given(&joined), Some(all));
+
+    let beating = joining.with_member_epoch(1).with_rebalance_timeout_ms(-1).with_topic_partitions(None);
+    let less = beating.clone().with_subscribed_topic_names(Some(vec![topic_name("keeps")]));
+    let answer = raw.call(1, &less);
+    assert_eq!((answer.error_code, answer.member_epoch), (0, 1), "the group's next epoch has no targets yet");
+    assert_eq!(given(&answer), Some(vec![(keeps, vec![0, 1])]));
+
+    // The one that wants it gets it when the first says that it has not got it any more.
+    let wants = consumer_joins("workers", "n", &["drops"]);
+    let mut answer = raw.call(1, &wants);
+    let owned = |partitions: &[(Uuid, Vec<i32>)]| {
+        let owned = partitions
+            .iter()
+            .map(|(id, partitions)| TopicPartitions::default().with_topic_id(*id).with_partitions(partitions.clone()));
+        Some(owned.collect::<Vec<_>>())
+    };
+    let beating_n = |epoch| {
+        let request = wants.clone().with_member_epoch(epoch).with_rebalance_timeout_ms(-1);
+        request.with_subscribed_topic_names(None).with_topic_partitions(None)
+    };
+    eventually("it has the targets of its epoch", || {
+        answer = raw.call(1, &beating_n(answer.member_epoch));
+        assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
+        answer.member_epoch >= 2
+    })
+    .await;
+    assert_eq!(given(&answer).unwrap_or_default(), [], "the first has not let go");
+    let let_go = beating.with_subscribed_topic_names(None).with_topic_partitions(owned(&[(keeps, vec![0, 1])]));
+    assert_eq!(raw.call(1, &let_go).error_code, 0);
+    let answer = raw.call(1, &beating_n(answer.member_epoch));
+    assert_eq!(given(&answer), Some(vec![(drops, vec![0])]));
 }

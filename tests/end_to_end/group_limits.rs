@@ -10,7 +10,7 @@ use kafka_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRe
 use crate::common::eventually;
 use crate::common::gateway::{Gateway, Options};
 use crate::common::group::{
-    commit, commit_codes, commit_request, committed, delete_groups, group_id, join_request, state, subscription,
+    self, commit, commit_codes, commit_request, committed, delete_groups, join_request, state, subscription,
 };
 use crate::common::librdkafka::create_topic;
 use crate::common::metrics::metric;
@@ -42,15 +42,9 @@ fn join_code(raw: &mut Raw, request: &JoinGroupRequest) -> i16 {
     raw.call(JOIN, request).error_code
 }
 
-/// The heartbeat of a consumer group's (KIP-848) member that joins.
+/// A member of a consumer group (KIP-848) that joins for the topic `t`.
 fn consumer_joins(group: &str, member: &str) -> ConsumerGroupHeartbeatRequest {
-    ConsumerGroupHeartbeatRequest::default()
-        .with_group_id(group_id(group))
-        .with_member_id(string(member))
-        .with_member_epoch(0)
-        .with_rebalance_timeout_ms(60_000)
-        .with_subscribed_topic_names(Some(vec![crate::common::raw::topic_name("t")]))
-        .with_topic_partitions(Some(Vec::new()))
+    group::consumer_joins(group, member, &["t"])
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -69,6 +69,19 @@ impl PartitionSet {
         self.0.retain(|partition| keep(*partition));
     }
 
+    /// Keeps those of the topics that `keep` says, which is asked once for each.
+    pub fn retain_topics(&mut self, mut keep: impl FnMut(u128) -> bool) {
+        let mut last = None;
+        self.0.retain(|(topic, _)| match last {
+            Some((known, kept)) if known == *topic => kept,
+            _ => {
+                let kept = keep(*topic);
+                last = Some((*topic, kept));
+                kept
+            }
+        });
+    }
+
     fn merged<'a>(&'a self, other: &'a PartitionSet) -> Merged<'a> {
         Merged { left: &self.0, right: &other.0 }
     }
@@ -136,6 +149,17 @@ mod tests {
         let topics: Vec<(u128, Vec<i32>)> = some.by_topic().map(|(topic, all)| (topic, all.collect())).collect();
         assert_eq!(topics, [(1, vec![0, 5]), (2, vec![1])]);
         assert!(some.contains((1, 5)) && !some.contains((5, 1)));
+    }
+
+    #[test]
+    fn topics_are_kept_or_not_as_a_whole() {
+        let mut some = set(&[(1, 0), (1, 1), (2, 0), (3, 0), (3, 1)]);
+        let mut asked = Vec::new();
+        some.retain_topics(|topic| {
+            asked.push(topic);
+            topic != 2
+        });
+        assert_eq!((some, asked), (set(&[(1, 0), (1, 1), (3, 0), (3, 1)]), vec![1, 2, 3]));
     }
 
     #[test]

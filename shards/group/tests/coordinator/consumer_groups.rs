@@ -421,6 +421,36 @@ fn an_administrator_who_removes_a_member_is_answered_when_that_is_kept() {
 }
 
 #[test]
+fn what_a_member_no_longer_subscribes_to_goes_with_the_heartbeat_that_says_so() {
+    let mut world = World::with(|config| config.consumer_assignment_interval = std::time::Duration::from_secs(600));
+    let mut known = Known::default();
+    known.set(&mut world, "t", 2);
+    known.set(&mut world, "u", 2);
+    let mut member = Consumer::new("m1", &["t", "u"]);
+    member.join(&mut world);
+    assert_eq!((member.epoch, member.has.len()), (1, 4));
+    let only_t = member.has.iter().filter(|(topic, _)| *topic == 1).collect();
+
+    let asked = ConsumerGroupHeartbeatRequest { subscribed_topic_names: Some(vec!["t".into()]), ..member.beating() };
+    let answer = world.beat(asked.clone());
+    assert_eq!((answer.member_epoch, answer.assignment.as_ref()), (1, Some(&only_t)), "long before the next targets");
+    let group = world.consumers();
+    assert_eq!((group.group_epoch, group.assignment_epoch, group.group_state.as_str()), (2, 1, "Assigning"));
+    assert_eq!(world.beat(asked).assignment, None, "it was told");
+    member.has = only_t;
+    assert!(!member.beat(&mut world), "given back, and the old target does not bring it back");
+    assert_eq!((member.epoch, world.consumers().members[0].assignment.len()), (1, 2));
+
+    // A pattern whose topics are not known takes nothing away.
+    let asked = ConsumerGroupHeartbeatRequest {
+        subscribed_topic_names: Some(Vec::new()),
+        subscribed_topic_regex: Some("u|t".into()),
+        ..member.beating()
+    };
+    assert_eq!(world.beat(asked).assignment, None);
+}
+
+#[test]
 fn assignments_are_made_no_more_often_than_the_interval_allows() {
     let mut world = World::new();
     let mut known = Known::default();

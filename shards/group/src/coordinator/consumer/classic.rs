@@ -97,7 +97,7 @@ impl ConsumerGroup {
         self.notice_changes(ctx, wishes_changed || known.is_none());
         self.assign_if_due(ctx, at);
         let owned = by_id(&*ctx.topics, &wishes.owned);
-        self.advance(ctx, at, slot, Some(&owned));
+        self.advance(ctx, at, slot, Some(&owned), wishes_changed);
         self.restart_session(ctx, at, slot);
         // Until its sync.
         self.arm_deadline(ctx, at, slot);

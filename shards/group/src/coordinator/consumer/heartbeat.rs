@@ -1,7 +1,7 @@
 //! ConsumerGroupHeartbeat: what a member says, and what it is told (6.2 to 6.5).
 
 use super::member::{AWAY_EPOCH, Member};
-use super::reconcile::{MemberState, Target, reconcile};
+use super::reconcile::{MemberState, Subscription, Target, reconcile};
 use super::{ConsumerGroup, sorted};
 use crate::assignor::{ASSIGNORS, Assignor};
 use crate::coordinator::ctx::{At, Ctx};
@@ -26,6 +26,14 @@ pub(in crate::coordinator) fn refused((error_code, message): Refused) -> Respons
         heartbeat_interval_ms: 0,
         assignment: None,
     })
+}
+
+/// What a heartbeat has changed.
+struct Updated {
+    /// What the group's members wish for, as far as that is known yet.
+    wishes_changed: bool,
+    /// What the member subscribes to.
+    subscription_changed: bool,
 }
 
 /// What can be said without the group (6.2).
@@ -101,11 +109,12 @@ impl ConsumerGroup {
         self.check_id(request)?;
         self.check_room(ctx, request)?;
         let (slot, mut wishes_changed) = self.find_or_add(ctx, request)?;
-        wishes_changed |= self.update(ctx, slot, request);
+        let updated = self.update(ctx, slot, request);
+        wishes_changed |= updated.wishes_changed;
         self.resolve_if_due(ctx, at);
         self.notice_changes(ctx, wishes_changed);
         self.assign_if_due(ctx, at);
-        let advanced = self.advance(ctx, at, slot, request.topic_partitions.as_ref());
+        let advanced = self.advance(ctx, at, slot, request.topic_partitions.as_ref(), updated.subscription_changed);
         self.restart_session(ctx, at, slot);
 
         let is_full = request.rebalance_timeout_ms != -1
@@ -257,8 +266,8 @@ impl ConsumerGroup {
         slot
     }
 
-    /// Takes over what the member says. Returns whether the group's wishes have changed by it.
-    fn update(&mut self, ctx: &mut Ctx, slot: u32, request: &ConsumerGroupHeartbeatRequest) -> bool {
+    /// Takes over what the member says.
+    fn update(&mut self, ctx: &mut Ctx, slot: u32, request: &ConsumerGroupHeartbeatRequest) -> Updated {
         let max_ms = i32::try_from(ctx.config.max_rebalance_timeout.as_millis()).unwrap_or(i32::MAX);
         let member = self.member(slot);
         let names = request.subscribed_topic_names.as_ref().map(|names| sorted(names));
@@ -275,7 +284,7 @@ impl ConsumerGroup {
         }
         let assignor_changed = self.ask_for_assignor(ctx, slot, request.server_assignor.as_ref());
         if names.is_none() && regex.is_none() {
-            return assignor_changed;
+            return Updated { wishes_changed: assignor_changed, subscription_changed: false };
         }
         // Only a pattern whose topics are known changes what is wished for already now.
         let wishes_changed = assignor_changed
@@ -286,7 +295,7 @@ impl ConsumerGroup {
         self.subscribe(&names, regex.as_ref());
         self.unsubscribe(&before.0, before.1.as_ref());
         self.change(ctx, slot, |member| (member.names, member.regex) = (names, regex));
-        wishes_changed
+        Updated { wishes_changed, subscription_changed: true }
     }
 
     /// Takes over the assignor that a member asks for. Returns whether the group has another by it (4.4).
@@ -301,11 +310,19 @@ impl ConsumerGroup {
     }
 
     /// Brings a member a step nearer to its target. Returns whether its partitions changed by it.
-    pub(super) fn advance(&mut self, ctx: &mut Ctx, at: At, slot: u32, owned: Option<&PartitionSet>) -> bool {
+    pub(super) fn advance(
+        &mut self,
+        ctx: &mut Ctx,
+        at: At,
+        slot: u32,
+        owned: Option<&PartitionSet>,
+        has_changed: bool,
+    ) -> bool {
         let member = self.member(slot);
         let target = Target { epoch: self.assignment_epoch, partitions: &member.target };
+        let subscription = Subscription { has_changed, includes: |topic| self.may_have(&*ctx.topics, member, topic) };
         let is_free = |partition| self.owners.get(&partition).is_none_or(|owner| *owner == slot);
-        let Some(next) = reconcile(&member.holding, target, owned, is_free) else { return false };
+        let Some(next) = reconcile(&member.holding, target, subscription, owned, is_free) else { return false };
         let changed = next.assigned != member.holding.assigned;
         let revokes = next.state == MemberState::UnrevokedPartitions;
         self.change(ctx, slot, |member| member.advance(next));

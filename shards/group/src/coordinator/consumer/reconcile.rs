@@ -32,35 +32,75 @@ pub(in crate::coordinator) struct Target<'a> {
     pub partitions: &'a PartitionSet,
 }
 
+/// What the member subscribes to by now, which may be less than its target is of.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::coordinator) struct Subscription<F> {
+    /// By this very heartbeat.
+    pub has_changed: bool,
+    /// Whether it may have partitions of the topic with this id.
+    pub includes: F,
+}
+
 /// The next step of a member; `None` where there is none to take. `owned` is what the member says that it has,
 /// where it says so; `is_free` tells whether nobody else has a partition.
+///
+/// What a member no longer subscribes to is taken from it as soon as it says so, and not first by the next target
+/// (Kafka 4.4).
 pub(in crate::coordinator) fn reconcile(
     now: &Holding,
     target: Target<'_>,
+    subscription: Subscription<impl Fn(u128) -> bool>,
     owned: Option<&PartitionSet>,
     is_free: impl Fn(TopicIdPartition) -> bool,
 ) -> Option<Holding> {
-    match now.state {
-        MemberState::Stable if now.epoch == target.epoch => return None,
-        MemberState::UnrevokedPartitions if owned.is_none_or(|owned| owned.intersects(&now.revoking)) => return None,
-        MemberState::Stable | MemberState::UnrevokedPartitions | MemberState::UnreleasedPartitions => {}
-    }
-    let next = step(now, target, owned, is_free);
+    let waits = match now.state {
+        MemberState::Stable => now.epoch == target.epoch,
+        MemberState::UnrevokedPartitions => has_any_of(owned, &now.revoking),
+        MemberState::UnreleasedPartitions => false,
+    };
+    let next = match waits {
+        false => step(now, target, subscription.includes, owned, is_free),
+        true if subscription.has_changed => strip(now, subscription.includes, owned),
+        true => return None,
+    };
     (next != *now).then_some(next)
+}
+
+/// Whether the member has one of these, as far as it says.
+fn has_any_of(owned: Option<&PartitionSet>, partitions: &PartitionSet) -> bool {
+    owned.is_none_or(|owned| owned.intersects(partitions))
+}
+
+/// Where it stands, without what it does not subscribe to.
+fn strip(now: &Holding, includes: impl Fn(u128) -> bool, owned: Option<&PartitionSet>) -> Holding {
+    let mut keep = now.assigned.clone();
+    keep.retain_topics(includes);
+    let gone = now.assigned.difference(&keep);
+    if gone.is_empty() {
+        return now.clone();
+    }
+    let revoking = now.revoking.union(&gone);
+    match has_any_of(owned, &revoking) {
+        true => Holding { state: MemberState::UnrevokedPartitions, epoch: now.epoch, assigned: keep, revoking },
+        false => Holding { assigned: keep, ..now.clone() },
+    }
 }
 
 fn step(
     now: &Holding,
     target: Target<'_>,
+    includes: impl Fn(u128) -> bool,
     owned: Option<&PartitionSet>,
     is_free: impl Fn(TopicIdPartition) -> bool,
 ) -> Holding {
-    let keep = now.assigned.intersection(target.partitions);
-    let revoke = now.assigned.difference(target.partitions);
-    if !revoke.is_empty() && owned.is_none_or(|owned| owned.intersects(&revoke)) {
+    let mut wanted = target.partitions.clone();
+    wanted.retain_topics(includes);
+    let keep = now.assigned.intersection(&wanted);
+    let revoke = now.assigned.difference(&wanted);
+    if !revoke.is_empty() && has_any_of(owned, &revoke) {
         return Holding { state: MemberState::UnrevokedPartitions, epoch: now.epoch, assigned: keep, revoking: revoke };
     }
-    let mut add = target.partitions.difference(&keep);
+    let mut add = wanted.difference(&keep);
     let wanted = add.len();
     add.retain(&is_free);
     Holding {
@@ -88,7 +128,15 @@ mod tests {
     fn next(now: &Holding, epoch: i32, target: &[i32], owned: Option<&[i32]>, taken: &[i32]) -> Option<Holding> {
         let target = set(target.iter().copied());
         let owned = owned.map(|owned| set(owned.iter().copied()));
-        reconcile(now, Target { epoch, partitions: &target }, owned.as_ref(), |(_, p)| !taken.contains(&p))
+        let same = Subscription { has_changed: false, includes: |_| true };
+        reconcile(now, Target { epoch, partitions: &target }, same, owned.as_ref(), |(_, p)| !taken.contains(&p))
+    }
+
+    /// The step of a member at epoch 3, that of its target, which just said that it subscribes to nothing but topic 2.
+    fn unsubscribed(now: &Holding, owned: Option<&PartitionSet>) -> Option<Holding> {
+        let only_2 = Subscription { has_changed: true, includes: |topic| topic == 2 };
+        let target = now.assigned.union(&[(1, 9), (2, 9)].into_iter().collect());
+        reconcile(now, Target { epoch: 3, partitions: &target }, only_2, owned, |_| true)
     }
 
     #[test]
@@ -130,5 +178,36 @@ mod tests {
         assert_eq!(next(&asked, 6, &[9], Some(&[0]), &[]), Some(again), "the newest target wants the rest as well");
         let waits = holding(UnreleasedPartitions, 4, &[0, 1], &[]);
         assert_eq!(next(&waits, 5, &[0], None, &[]), Some(holding(UnrevokedPartitions, 4, &[0], &[1])));
+    }
+
+    #[test]
+    fn what_is_no_longer_subscribed_to_goes_at_once_and_does_not_come_back_with_the_old_target() {
+        let of = |partitions: &[TopicIdPartition]| partitions.iter().copied().collect::<PartitionSet>();
+        let now = Holding { assigned: of(&[(1, 0), (2, 0)]), ..holding(Stable, 3, &[], &[]) };
+        let asked = unsubscribed(&now, Some(&now.assigned)).expect("a step");
+        assert_eq!(
+            asked,
+            Holding { state: UnrevokedPartitions, epoch: 3, assigned: of(&[(2, 0)]), revoking: of(&[(1, 0)]) }
+        );
+        assert_eq!(unsubscribed(&asked, Some(&now.assigned)), None, "it has it still");
+        let done = unsubscribed(&asked, Some(&asked.assigned)).expect("a step");
+        assert_eq!((done.state, done.assigned, done.revoking), (Stable, of(&[(2, 0), (2, 9)]), PartitionSet::EMPTY));
+        let let_go = unsubscribed(&now, Some(&of(&[(2, 0)]))).expect("a step");
+        assert_eq!((let_go.state, let_go.assigned), (Stable, of(&[(2, 0)])), "it has let go already");
+    }
+
+    #[test]
+    fn what_is_no_longer_subscribed_to_joins_what_is_being_given_back() {
+        let of = |partitions: &[TopicIdPartition]| partitions.iter().copied().collect::<PartitionSet>();
+        let asked = Holding {
+            assigned: of(&[(1, 0), (2, 0)]),
+            revoking: of(&[(2, 5)]),
+            ..holding(UnrevokedPartitions, 3, &[], &[])
+        };
+        let more = unsubscribed(&asked, None).expect("a step");
+        assert_eq!(
+            (more.state, more.assigned, more.revoking),
+            (UnrevokedPartitions, of(&[(2, 0)]), of(&[(1, 0), (2, 5)]))
+        );
     }
 }

@@ -130,6 +130,18 @@ impl ConsumerGroup {
         member.names.iter().chain(matched).cloned().collect()
     }
 
+    /// Whether a member may have partitions of a topic: it subscribes to it, or nobody can tell that it does not, as
+    /// with a pattern whose topics are not known yet. What is of a topic that is gone goes with the next targets.
+    pub(super) fn may_have(&self, topics: &dyn Topics, member: &Member, topic: u128) -> bool {
+        let Some(name) = topics.name_of(topic) else { return true };
+        let matches = |regex| {
+            let known = self.patterns.get(regex).and_then(|pattern| pattern.topics.as_ref());
+            known.is_none_or(|topics| topics.binary_search_by(|known| known.as_str().cmp(name)).is_ok())
+        };
+        member.names.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
+            || member.regex.as_ref().is_some_and(matches)
+    }
+
     /// Whether some member subscribes to a topic. Where a pattern's topics are not known yet, any may be one.
     pub fn is_subscribed(&self, topic: &Text) -> bool {
         let matches =
