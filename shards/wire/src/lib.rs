@@ -1,13 +1,15 @@
-//! Kafka's bytes: framing, checks before decoding, the record walker, and the segmented Fetch response.
+//! Bytes: Kafka's framing, checks before decoding, the record walker, the segmented Fetch response; Iggy's batches.
 //!
 //! Everything here is a value over bytes: no I/O. Nothing panics on any input, and nothing allocates by a
 //! number that a peer sent: counts are checked against the bytes that are there before the message codec
-//! sees them ([`counts`]), record batches are walked through a bounded buffer ([`records`]).
+//! sees them ([`counts`]), record batches are walked through a bounded buffer ([`records`]). Apache Iggy's
+//! batches are read and written by [`iggy`].
 
 pub mod counts;
 mod decompress;
 pub mod fetch;
 pub mod frame;
+pub mod iggy;
 pub mod limits;
 #[cfg(test)]
 mod peak;
