@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use slab::Slab;
-
 use super::consumer::ConsumerGroup;
 use super::ctx::{At, Ctx, GroupRef, Wait};
 use super::member::{Member, Offer, ParkedJoin, ParkedSync};
+use super::members::Members;
 use super::offsets::Offsets;
 use super::text_map::TextMap;
 use super::work::Work;
@@ -106,8 +105,7 @@ pub(super) struct Group {
     pub generation: i32,
     pub leader: Option<u32>,
 
-    /// Boxed, so that a large group grows without moving its members in one go.
-    pub members: Slab<Box<Member>>,
+    pub members: Members<Member>,
     pub ids: TextMap<u32>,
     pub instances: TextMap<u32>,
     /// (slot, uid) in join order; entries of removed members are skipped and swept up now and then.
@@ -163,7 +161,7 @@ impl Group {
             protocol_name: None,
             generation: 0,
             leader: None,
-            members: Slab::new(),
+            members: Members::new(),
             ids: TextMap::new(),
             instances: TextMap::new(),
             order: Vec::new(),
@@ -232,7 +230,7 @@ impl Group {
 
     /// The member in a slot, if it is still that one.
     pub fn member_of(&self, slot: u32, uid: u64) -> Option<&Member> {
-        self.members.get(slot as usize).map(|member| &**member).filter(|member| member.uid == uid)
+        self.members.get(slot as usize).filter(|member| member.uid == uid)
     }
 
     /// The next member in join order from `at`, which moves on.
@@ -272,7 +270,7 @@ impl Group {
         let uid = member.uid;
         self.count_offer(&member.offer);
         let (member_id, instance) = (member.member_id.clone(), member.group_instance_id.clone());
-        let slot = self.members.insert(Box::new(member)) as u32;
+        let slot = self.members.insert(member);
         self.order.push((slot, uid));
         self.ids.insert(member_id, slot);
         if let Some(instance) = instance {

@@ -9,6 +9,7 @@ mod consumer_world;
 mod heartbeat_and_leave;
 mod joining;
 mod large_groups;
+mod member_cost;
 mod migration;
 mod offsets;
 mod random_operations;

@@ -25,10 +25,9 @@ mod target;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use slab::Slab;
-
 use super::ctx::{Ctx, GroupRef};
 use super::group::State;
+use super::members::Members;
 use super::text_map::TextMap;
 use crate::assignor::ASSIGNORS;
 use crate::record::ConsumerGroupMetadata;
@@ -55,8 +54,7 @@ pub(super) struct ConsumerGroup {
     assigned_at_ms: Option<u64>,
     /// Targets are being made elsewhere, for this epoch.
     assigning: Option<i32>,
-    /// Boxed, so that a large group grows without moving its members in one go.
-    members: Slab<Box<Member>>,
+    members: Members<Member>,
     ids: TextMap<u32>,
     instances: TextMap<u32>,
     /// Who has a partition, or has yet to give it back.
@@ -110,7 +108,7 @@ impl ConsumerGroup {
             assignment_epoch: 0,
             assigned_at_ms: None,
             assigning: None,
-            members: Slab::new(),
+            members: Members::new(),
             ids: TextMap::new(),
             instances: TextMap::new(),
             owners: HashMap::new(),
@@ -133,6 +131,11 @@ impl ConsumerGroup {
             undecided: 0,
             failed: 0,
         }
+    }
+
+    /// As [`Members::visits`].
+    pub fn visits(&self) -> u64 {
+        self.members.visits()
     }
 
     pub fn has_members(&self) -> bool {
@@ -158,7 +161,7 @@ impl ConsumerGroup {
 
     /// The member in a slot, if it is still that one.
     fn member_of(&self, slot: u32, uid: u64) -> Option<&Member> {
-        self.members.get(slot as usize).map(|member| &**member).filter(|member| member.uid == uid)
+        self.members.get(slot as usize).filter(|member| member.uid == uid)
     }
 
     /// Changes a member, and with it everything that is counted of members.
@@ -239,7 +242,7 @@ impl ConsumerGroup {
         ctx.members += 1;
         let (member_id, instance_id) = (member.member_id.clone(), member.instance_id.clone());
         let (names, regex) = (member.names.clone(), member.regex.clone());
-        let slot = self.members.insert(Box::new(member)) as u32;
+        let slot = self.members.insert(member);
         self.ids.insert(member_id, slot);
         if let Some(instance_id) = instance_id {
             self.instances.insert(instance_id, slot);
@@ -390,16 +393,17 @@ impl ConsumerGroup {
         assert_eq!(self.ids.len(), self.members.len());
         assert!(self.epoch >= self.assignment_epoch);
         let mut held = 0;
-        for (slot, member) in &self.members {
+        for (slot, member) in self.members.uncounted() {
             for partition in member.holding.assigned.iter().chain(member.holding.revoking.iter()) {
                 assert_eq!(self.owners.get(&partition), Some(&(slot as u32)), "{partition:?} is with two members");
                 held += 1;
             }
         }
         assert_eq!(held, self.owners.len());
-        let digests = self.members.iter().map(|(_, member)| member.digest());
+        let digests = self.members.uncounted().map(|(_, member)| member.digest());
         assert_eq!(digests.fold(0, u64::wrapping_add), self.digest);
-        assert_eq!(self.names.values().sum::<usize>(), self.members.iter().map(|(_, m)| m.names.len()).sum::<usize>());
+        let named = self.members.uncounted().map(|(_, member)| member.names.len());
+        assert_eq!(self.names.values().sum::<usize>(), named.sum::<usize>());
     }
 }
 

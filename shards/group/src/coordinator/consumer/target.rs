@@ -80,7 +80,7 @@ impl ConsumerGroup {
         let mut lists: HashMap<Wishes, Arc<[usize]>> = HashMap::new();
         let mut members = Vec::with_capacity(self.members.len());
         let mut asked = Vec::with_capacity(self.members.len());
-        for (slot, member) in &self.members {
+        for (slot, member) in self.members.iter() {
             let wishes = (member.names.clone(), member.regex.clone());
             let topics = lists.entry(wishes).or_insert_with(|| {
                 let mut list: Vec<usize> = self.names_of(member).iter().filter_map(&mut place_of).collect();
