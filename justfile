@@ -59,6 +59,11 @@ slices:
     ulimit -n 20000; RINGGATE_TEST_MEMBERS=9500 RINGGATE_TEST_BINARY="${CARGO_TARGET_DIR:-target}/release/ringgate" \
         cargo test --test hardening large_groups -- --nocapture
 
+# Instructions of one member's operations in small and large groups (needs valgrind), and the bytes that it takes
+cost:
+    cargo run --release -p ringgate-group --example cost
+    cargo run --release -p ringgate-group --example cost -- memory
+
 # The README's kcat lines against a gateway
 smoke:
     cargo build

@@ -47,13 +47,14 @@ pub const LIST_SLICE_GROUPS: usize = 512;
 /// Groups looked at between two effects of a sweep.
 pub const SWEEP_SLICE_GROUPS: usize = 64;
 
-/// Bytes counted for a group beside its id and members: what its maps and fields take.
-pub const GROUP_BYTES: usize = 512;
+/// Bytes counted for a group beside its id and members: what its maps and fields take, as measured
+/// (docs/coordinator-cost.md).
+pub const GROUP_BYTES: usize = 1536;
 
-/// Bytes counted for a member beside its texts and blobs.
-pub const MEMBER_BYTES: usize = 512;
+/// Bytes counted for a member beside its texts and blobs, as measured.
+pub const MEMBER_BYTES: usize = 768;
 
-/// Bytes counted for a committed offset beside its metadata.
+/// Bytes counted for a committed offset beside its metadata, as measured.
 pub const OFFSET_BYTES: usize = 128;
 
 /// Members of a record that are looked at for its size: each may cost a miss of every cache, and 10,000 of them

@@ -77,7 +77,8 @@ enum Input {
 #[derive(Debug)]
 pub struct Coordinator {
     ctx: Ctx,
-    groups: Slab<Group>,
+    /// Boxed, so that more of them are made room for without moving them all in one go.
+    groups: Slab<Box<Group>>,
     by_id: TextMap<u32>,
     /// Groups that have something left to do.
     ready: VecDeque<u32>,
@@ -473,7 +474,7 @@ impl Coordinator {
     fn insert_group(&mut self, at: At, group_id: Text) -> u32 {
         let entry = self.groups.vacant_entry();
         let this = GroupRef { slot: entry.key() as u32, uid: self.ctx.uid() };
-        let group = entry.insert(Group::new(this, group_id.clone(), at));
+        let group = entry.insert(Box::new(Group::new(this, group_id.clone(), at)));
         self.ctx.totals.add_bytes(group.bytes());
         self.ctx.states[group.state as usize] += 1;
         self.by_id.insert(group_id, this.slot);

@@ -109,12 +109,12 @@ fn a_member_that_there_is_no_room_for_leaves_no_group_behind() {
         assert_eq!(w.coordinator.limits_hit().of(limit), 2);
     };
     refused_by(|config| config.max_total_members = 1, 10, Limit::TotalMembers);
-    refused_by(|config| config.max_group_memory = 4_096, 3_500, Limit::GroupMemory);
+    refused_by(|config| config.max_group_memory = 6_144, 5_000, Limit::GroupMemory);
 }
 
 #[test]
 fn the_bytes_of_groups_are_bounded() {
-    let mut w = World::with(|config| config.max_group_memory = 4_096);
+    let mut w = World::with(|config| config.max_group_memory = 6_144);
     let mut clients: Vec<Client> = vec![Client::new(1)];
     clients[0].protocols[0].metadata = Bytes::from(vec![0; 1_000]);
     let token = w.enter(&mut clients[0]);
@@ -123,12 +123,12 @@ fn the_bytes_of_groups_are_bounded() {
     second.protocols[0].metadata = Bytes::from(vec![0; 3_000]);
     let token = w.enter(&mut second);
     assert_eq!(w.joined(token).error_code, ErrorCode::COORDINATOR_NOT_AVAILABLE);
-    let metadata = Some(Text::from("m".repeat(4_000)));
+    let metadata = Some(Text::from("m".repeat(4_096)));
     let mut request = commit_request(1);
     request.group_id = "other".into();
     request.topics[0].partitions[0].committed_metadata = metadata;
     assert_eq!(w.commit(request), ErrorCode::COORDINATOR_NOT_AVAILABLE);
-    assert!(w.totals.bytes() <= 4_096);
+    assert!(w.totals.bytes() <= 6_144);
     assert_eq!(w.totals.groups(), 1, "a commit that is refused leaves no group behind");
     assert_eq!(w.coordinator.limits_hit().of(Limit::GroupMemory), 2);
 }
