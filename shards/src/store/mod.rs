@@ -1,3 +1,4 @@
 //! Where records, offsets and group metadata are kept.
 
 pub mod embedded;
+pub mod mapping;

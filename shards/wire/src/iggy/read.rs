@@ -43,7 +43,7 @@ pub(super) fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// A message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IggyMessage<'a> {
     /// Its id, 0 for none.
     pub id: u128,

@@ -27,7 +27,7 @@ pub struct UserHeader<'a> {
 }
 
 /// The user headers of a message, in order; names may repeat.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserHeaders<'a> {
     left: &'a [u8],
 }
@@ -39,9 +39,10 @@ impl<'a> UserHeaders<'a> {
     }
 
     /// Whether the bytes are headers to their end, and what they have otherwise.
-    pub fn check(mut self) -> Result<(), &'static str> {
-        while !self.left.is_empty() {
-            self.take_one()?;
+    pub fn check(&self) -> Result<(), &'static str> {
+        let mut all = self.clone();
+        while !all.left.is_empty() {
+            all.take_one()?;
         }
         Ok(())
     }
