@@ -185,14 +185,17 @@ fn one(value: &[u8]) -> Given {
     Given { timestamp: SERVER_MS, key: None, value: Some(value.to_vec()), headers: Vec::new() }
 }
 
+/// Names and values of user headers.
+type Named = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Names and values of the only message's headers, and its payload.
-fn sent(given: Given) -> (Vec<(Vec<u8>, Vec<u8>)>, Vec<u8>) {
+fn sent(given: Given) -> (Named, Vec<u8>) {
     let sent = to_send(&open(&kafka(&[given])), Stamps::OfRecords, None, SIZE_MAX).unwrap();
     let message = iggy::messages(&sent[0]).unwrap().next().unwrap().unwrap();
     (message.user_headers.map(|h| (h.name.to_vec(), h.value.to_vec())).collect(), message.payload.to_vec())
 }
 
-fn named(all: &[(&str, &[u8])]) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn named(all: &[(&str, &[u8])]) -> Named {
     all.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec())).collect()
 }
 
