@@ -7,6 +7,8 @@
 //!
 //! [`Shard::submit_to`]: crate::Shard::submit_to
 
+mod iggy;
+
 use bytes::Bytes;
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
@@ -16,6 +18,8 @@ use crate::catalogue::{Catalogue, NewTopic, Topic};
 use crate::metrics::ShardReport;
 use crate::topic_config::ConfigChange;
 use std::sync::Arc;
+
+pub use iggy::{IggyChange, IggyChangeCall, IggyChanged, IggyRefusal};
 
 /// A call with a known kind of reply.
 pub trait Call: Into<Request> {
@@ -309,6 +313,22 @@ pub enum CatalogueCall {
     Prepare(Arc<Catalogue>),
     /// Show it to clients and close what it no longer has.
     Publish(Arc<Catalogue>),
+    /// Show it to clients; its topics are as they were.
+    Show {
+        /// What to show.
+        catalogue: Arc<Catalogue>,
+        /// A consumer group of Iggy's that it no longer has.
+        deleted: Option<DeletedGroup>,
+    },
+}
+
+/// A consumer group of a topic, as Iggy has them, that is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletedGroup {
+    /// The topic.
+    pub topic: Uuid,
+    /// The group's number.
+    pub group: u32,
 }
 
 /// Removes the records before an offset from some partitions of one owner (Kafka's DeleteRecords).
@@ -388,6 +408,7 @@ calls! {
     PartitionsCreated(CreatePartitionsCall) -> Vec<TopicResult>,
     ConfigsAltered(AlterConfigsCall) -> Vec<TopicResult>,
     CatalogueApplied(CatalogueCall) -> (),
+    IggyChangeDone(IggyChangeCall) -> Result<IggyChanged, IggyRefusal>,
     Reported(ReportCall) -> ShardReport,
 }
 

@@ -59,6 +59,21 @@ pub const CONNECTIONS_KEPT: usize = 64;
 /// again.
 pub const UNREADABLE_SAID_MS: i64 = 60_000;
 
+/// Streams of a gateway, each about 500 bytes in memory; an Iggy server takes 2^20.
+pub const STREAMS_MAX: usize = 65_536;
+
+/// Topics of a stream, as an Iggy server has it. Those of stream `kafka` are bounded by `max_partitions` alone.
+pub const TOPICS_PER_STREAM_MAX: usize = 4096;
+
+/// Consumer groups (Iggy's) of a topic: as many groups as one gateway coordinates by default. An Iggy server takes
+/// 2^20.
+pub const GROUPS_PER_TOPIC_MAX: usize = 100_000;
+
+/// Consumer groups (Iggy's) of all topics together, each about 300 bytes in memory with its name.
+pub const CONSUMER_GROUPS_MAX: usize = 1_000_000;
+
+const _: () = assert!(GROUPS_PER_TOPIC_MAX <= CONSUMER_GROUPS_MAX && STREAMS_MAX <= 1 << 20);
+
 const _: () = assert!(
     LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0
 );

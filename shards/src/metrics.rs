@@ -39,6 +39,7 @@ impl ShardReport {
     pub(crate) fn of(shard: &Shard) -> ShardReport {
         let counters = shard.partitions.counters();
         let groups = shard.groups.report();
+        let catalogue = shard.controller.iter().flat_map(|controller| controller.limits_hit());
         ShardReport {
             shard: shard.id().0,
             partitions: shard.partitions.len(),
@@ -48,7 +49,7 @@ impl ShardReport {
             batches_refused: counters.batches_refused.get(),
             mailbox_depth: shard.mailroom.depth(shard.id()),
             slices: ringgate_runtime::slices(),
-            limits_hit: counters.limits_hit().chain(groups.limits_hit).collect(),
+            limits_hit: counters.limits_hit().chain(groups.limits_hit).chain(catalogue).collect(),
             ..groups
         }
     }

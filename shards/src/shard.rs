@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use ringgate_group::ConnectionId;
 use ringgate_group::route::{Route, ShardId};
+use ringgate_group::{ConnectionId, Topics};
 use ringgate_runtime::{FileThreads, Notified};
 
 use crate::call::{Call, CatalogueCall, ConnectionClosedCall, Reply, ReplyTo, Request, WatchId};
@@ -21,6 +21,7 @@ use crate::groups::Groups;
 use crate::limits::{MAILBOX_BATCH, NOTICES_BATCH};
 use crate::mailbox::{Envelope, Mailbox, Mailroom, Notice};
 use crate::metrics::ShardReport;
+use crate::op_counter::OpCounter;
 use crate::partitions::Partitions;
 use crate::pending::{Pending, Questions};
 use crate::producer_ids::ProducerIds;
@@ -52,6 +53,7 @@ pub struct Shard {
     pub(crate) watches: Watches,
     producer_ids: RefCell<ProducerIds>,
     leader_epoch: i32,
+    ops: Arc<OpCounter>,
     stopping: Cell<bool>,
     stop: Waiters,
 }
@@ -68,6 +70,7 @@ pub(crate) struct Parts {
     pub(crate) groups: Groups,
     pub(crate) controller: Option<Rc<Controller>>,
     pub(crate) leader_epoch: i32,
+    pub(crate) ops: Arc<OpCounter>,
     pub(crate) clock: Clock,
 }
 
@@ -93,6 +96,7 @@ impl Shard {
             watches: Watches::default(),
             producer_ids: RefCell::new(ProducerIds::new(parts.leader_epoch, parts.id)),
             leader_epoch: parts.leader_epoch,
+            ops: parts.ops,
             stopping: Cell::new(false),
             stop: Waiters::default(),
         })
@@ -114,8 +118,10 @@ impl Shard {
     }
 
     pub(crate) fn show(&self, catalogue: Arc<Catalogue>) {
-        *self.visible.borrow_mut() = catalogue.clone();
-        self.groups.topics(catalogue);
+        let before = self.visible.replace(catalogue.clone());
+        if Topics::version(&*before) != Topics::version(&*catalogue) {
+            self.groups.topics(catalogue);
+        }
     }
 
     /// Milliseconds since the epoch, by the wall clock.
@@ -126,6 +132,11 @@ impl Shard {
     /// The epoch of every partition's leader in this run: the directory's start counter.
     pub fn leader_epoch(&self) -> i32 {
         self.leader_epoch
+    }
+
+    /// The gateway's numbers for sessions and metadata changes of Iggy's clients.
+    pub fn ops(&self) -> &OpCounter {
+        &self.ops
     }
 
     /// A producer id that was never given out before; -1 when this run has none left.
@@ -316,9 +327,14 @@ impl Shard {
                     match call {
                         CatalogueCall::Prepare(next) => shard.partitions.open_missing(&shard, &next).await,
                         CatalogueCall::Publish(next) => shard.partitions.publish(&shard, next).await,
+                        CatalogueCall::Show { catalogue, .. } => shard.show(catalogue),
                     }
                     Reply::CatalogueApplied(())
                 });
+            }
+            Request::IggyChangeDone(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move { Reply::IggyChangeDone(Controller::change_iggy(&shard, call).await) });
             }
             Request::Reported(_) => self.reply(to, Reply::Reported(self.report())),
         }

@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::controller::{CONTROLLER, Controller};
 use crate::groups::Groups;
 use crate::mailbox::{Mailbox, Mailroom};
+use crate::op_counter::OpCounter;
 use crate::open_files::OpenFiles;
 use crate::partitions::Partitions;
 use crate::settings::{Fsync, ShardSettings};
@@ -35,6 +36,7 @@ pub struct Seed {
     clock: Clock,
     totals: Arc<Totals>,
     open_files: Arc<OpenFiles>,
+    ops: Arc<OpCounter>,
 }
 
 /// Makes the seeds of all shards over an open engine.
@@ -49,6 +51,7 @@ pub fn seeds(
     let route = Route::new(stores.len() as u16);
     let clock = Clock::start();
     let totals = Arc::new(Totals::default());
+    let ops = Arc::new(OpCounter::of_start(engine.leader_epoch()));
     let (notifiers, notifieds): (Vec<Notifier>, Vec<Notified>) = stores.iter().map(|_| notifier()).unzip();
     let (mailroom, mailboxes) = Mailroom::new(notifiers, mailbox_capacity);
     let mailroom = Arc::new(mailroom);
@@ -70,6 +73,7 @@ pub fn seeds(
             clock,
             totals: totals.clone(),
             open_files: open_files.clone(),
+            ops: ops.clone(),
         })
         .collect();
     (mailroom, seeds)
@@ -94,6 +98,7 @@ impl Seed {
             partitions: Partitions::new(self.engine.clone(), tail_cache_bytes),
             controller,
             leader_epoch: self.engine.leader_epoch(),
+            ops: self.ops,
             clock: self.clock,
             catalogue: catalogue.clone(),
         });

@@ -1,6 +1,7 @@
 //! The settings of one topic: what they come to, how they are changed, and how they are listed. Each is a row of
 //! [`TOPIC_SETTINGS`], which says whether it means something here or is only listed.
 
+pub mod iggy;
 mod table;
 
 use std::collections::BTreeMap;
@@ -293,7 +294,7 @@ pub fn shown(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const DEFAULTS: TopicDefaults = TopicDefaults {
+    pub(super) const DEFAULTS: TopicDefaults = TopicDefaults {
         segment_bytes: 1 << 30,
         max_message_bytes: 1_048_588,
         retention_ms: 604_800_000,

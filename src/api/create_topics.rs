@@ -201,6 +201,7 @@ mod tests {
     use super::*;
     use kafka_protocol::messages::BrokerId;
     use kafka_protocol::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopicConfig};
+    use ringgate_shards::catalogue::{KAFKA, KAFKA_NAME};
     use uuid::Uuid;
 
     fn topic(name: &str, partitions: i32, replication_factor: i16) -> CreatableTopic {
@@ -238,7 +239,8 @@ mod tests {
         let Plan { slots, sound } = plan(&view, request);
         let make = |new: NewTopic| {
             let id = id_of(7);
-            Ok(Topic { id, name: new.name, partitions: new.partitions, config: new.config, created_at_ms: 1 }.into())
+            let topic = Topic::new(id, 0, (KAFKA, KAFKA_NAME), new.name);
+            Ok(Topic { partitions: new.partitions, config: new.config, created_at_ms: 1, ..topic }.into())
         };
         as_read(version, &response(&view, request, slots, sound.into_iter().map(make).collect()))
     }

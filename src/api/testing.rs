@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::BytesMut;
 use kafka_protocol::protocol::{Decodable, Encodable};
 use ringgate_group::route::Route;
-use ringgate_shards::catalogue::{Catalogue, Topic};
+use ringgate_shards::catalogue::{Catalogue, KAFKA, KAFKA_NAME, Topic};
 use ringgate_shards::topic_config::TopicDefaults;
 use uuid::Uuid;
 
@@ -51,13 +51,8 @@ impl World {
     /// Topics with these names and numbers of partitions; the ids are [`id_of`] in this order.
     pub(super) fn with(topics: &[(&str, i32)]) -> World {
         let topics = topics.iter().enumerate().map(|(nth, &(name, partitions))| {
-            Arc::new(Topic {
-                id: id_of(nth),
-                name: name.into(),
-                partitions,
-                config: Default::default(),
-                created_at_ms: 0,
-            })
+            let topic = Topic::new(id_of(nth), nth as u32, (KAFKA, KAFKA_NAME), name.into());
+            Arc::new(Topic { partitions, ..topic })
         });
         let host = Host { allowed_cpus: vec![0, 1], open_files: 20_000 };
         let config = crate::config::load(&Flags::default(), None, &[], &host).expect("the defaults").config;

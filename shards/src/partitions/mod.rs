@@ -138,7 +138,7 @@ impl Partitions {
     /// Opens what this shard owns of a catalogue and has not open yet. A partition whose files cannot be
     /// opened is there all the same and answers with an error, so that the others go on.
     pub(crate) async fn open_missing(&self, shard: &ShardHandle, catalogue: &Catalogue) {
-        for topic in catalogue.topics() {
+        for topic in catalogue.all_topics() {
             // Read when something is missing: most changes concern one topic of many.
             let mut config = None;
             for partition in topic.owned_by(shard.route(), shard.id()) {
@@ -193,8 +193,8 @@ impl Partitions {
     pub(crate) async fn publish(&self, shard: &ShardHandle, catalogue: Arc<Catalogue>) {
         let before = shard.catalogue();
         shard.show(catalogue.clone());
-        for topic in catalogue.topics() {
-            if before.topic_by_id(topic.id).is_some_and(|old| !Arc::ptr_eq(old, topic) && old.config != topic.config) {
+        for topic in catalogue.all_topics() {
+            if before.any_topic(topic.id).is_some_and(|old| !Arc::ptr_eq(old, topic) && old.config != topic.config) {
                 self.reconfigure(shard, topic);
             }
         }
@@ -207,7 +207,7 @@ impl Partitions {
             shard.groups.topics_deleted(shard, deleted);
         }
         let gone: Vec<Rc<Partition>> =
-            self.open.borrow().values().filter(|p| catalogue.topic_by_id(p.at.topic).is_none()).cloned().collect();
+            self.open.borrow().values().filter(|p| catalogue.any_topic(p.at.topic).is_none()).cloned().collect();
         if gone.is_empty() {
             return;
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! LOCK                   held by the process that uses the directory
 //! MANIFEST               text: format, cluster id, layout, catalogue file, start counter, CRC-32C
-//! catalogue-<n>.log      what topics there are
+//! catalogue-<n>.log      what streams, topics and consumer groups of topics there are
 //! topics/<topic uuid>/<partition>/
 //! layout-<n>/shard-<k>/  groups and committed offsets
 //! ```
@@ -21,7 +21,9 @@ use uuid::Uuid;
 use super::files::{self, Files, Lock, Open, is_aside};
 
 /// The format that this version writes, and the newest one it reads.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
+/// The first format whose catalogue has streams, and topics with numbers.
+pub(crate) const FORMAT_OF_STREAMS: u32 = 2;
 
 /// The file that says what is current.
 pub(crate) const MANIFEST: &str = "MANIFEST";
@@ -67,6 +69,8 @@ pub enum OpenError {
 /// What MANIFEST says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
+    /// The format in which the directory is.
+    pub(crate) format: u32,
     /// Kafka's form of a cluster id: 22 characters of base64url.
     pub(crate) cluster_id: String,
     /// The number of the current layout; 0 when there is none.
@@ -81,7 +85,7 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     fn new() -> Manifest {
-        Manifest { cluster_id: new_cluster_id(), layout: 0, shards: 0, catalogue: 0, starts: 0 }
+        Manifest { format: FORMAT, cluster_id: new_cluster_id(), layout: 0, shards: 0, catalogue: 0, starts: 0 }
     }
 
     fn parse(path: &Path, text: &str) -> Result<Manifest, OpenError> {
@@ -97,6 +101,7 @@ impl Manifest {
             return Err(OpenError::NewerFormat { path: path.to_path_buf(), found });
         }
         let manifest = Manifest {
+            format: found,
             cluster_id: field("cluster")?,
             layout: number(&field("layout")?).ok_or_else(|| bad("the layout is no number"))?,
             shards: number(&field("shards")?).ok_or_else(|| bad("shards is no number"))?,
@@ -112,9 +117,9 @@ impl Manifest {
 
 impl fmt::Display for Manifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Manifest { cluster_id, layout, shards, catalogue, starts } = self;
+        let Manifest { format, cluster_id, layout, shards, catalogue, starts } = self;
         let body = format!(
-            "ringgate-format {FORMAT}\ncluster {cluster_id}\nlayout {layout}\nshards {shards}\n\
+            "ringgate-format {format}\ncluster {cluster_id}\nlayout {layout}\nshards {shards}\n\
              catalogue {catalogue}\nstarts {starts}\n"
         );
         writeln!(f, "{body}crc32c {:08x}", crc32c::crc32c(body.as_bytes()))
@@ -257,7 +262,14 @@ mod tests {
     use crate::store::embedded::files::MemFiles;
 
     fn manifest() -> Manifest {
-        Manifest { cluster_id: "abcdefghijklmnopqrstuv".into(), layout: 3, shards: 4, catalogue: 2, starts: 17 }
+        Manifest {
+            format: 1,
+            cluster_id: "abcdefghijklmnopqrstuv".into(),
+            layout: 3,
+            shards: 4,
+            catalogue: 2,
+            starts: 17,
+        }
     }
 
     #[test]
@@ -279,9 +291,9 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_refused_even_when_nothing_else_is_understood() {
-        let error = Manifest::parse(Path::new("/d"), "ringgate-format 2\nwhatever\n").unwrap_err();
-        assert!(matches!(error, OpenError::NewerFormat { found: 2, .. }));
-        assert!(error.to_string().contains("format 2"));
+        let error = Manifest::parse(Path::new("/d"), "ringgate-format 3\nwhatever\n").unwrap_err();
+        assert!(matches!(error, OpenError::NewerFormat { found: 3, .. }));
+        assert!(error.to_string().contains("format 3"));
     }
 
     #[test]

@@ -34,6 +34,20 @@ pub const KIND_TOPIC_DELETED: u8 = 17;
 pub const KIND_PARTITIONS_ADDED: u8 = 18;
 /// A topic's settings changed.
 pub const KIND_CONFIG_CHANGED: u8 = 19;
+/// A stream was created.
+pub const KIND_STREAM_CREATED: u8 = 20;
+/// A stream was deleted.
+pub const KIND_STREAM_DELETED: u8 = 21;
+/// A topic's options of Iggy's changed.
+pub const KIND_OPTIONS_CHANGED: u8 = 22;
+/// A consumer group of a topic was created.
+pub const KIND_GROUP_CREATED: u8 = 23;
+/// A consumer group of a topic was deleted.
+pub const KIND_GROUP_DELETED: u8 = 24;
+/// The least id that a topic's consumer groups have not had.
+pub const KIND_GROUP_IDS: u8 = 25;
+/// The least numbers that streams and topics have not had.
+pub const KIND_COUNTERS: u8 = 26;
 /// Kinds from here on are the coordinator's: this plus its own number.
 pub const KIND_COORDINATOR: u8 = 32;
 

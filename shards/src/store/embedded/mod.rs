@@ -32,11 +32,11 @@ use ringgate_group::route::Route;
 use uuid::Uuid;
 
 use crate::call::TopicPartition;
-use crate::catalogue::{Catalogue, Topic};
+use crate::catalogue::{Catalogue, kafka_since};
 use crate::topic_config::TopicConfig;
 use catalogue_log::CatalogueLog;
 use coordinator_log::{CoordinatorLog, CoordinatorLogConfig, Describe, LogRecord};
-use data_dir::{DataDir, Manifest, OpenError, TOPICS};
+use data_dir::{DataDir, FORMAT, FORMAT_OF_STREAMS, Manifest, OpenError, TOPICS};
 use files::Files;
 use limits::{CATALOGUE_RECORDS, SEGMENT_BYTES};
 use partition::{PartitionConfig, PartitionLog};
@@ -128,7 +128,7 @@ impl Engine {
         make_lasting(&*files, &dir.path().join(TOPICS))?;
 
         let mut manifest = Manifest { starts: old.starts.saturating_add(1), ..old.clone() };
-        let (mut catalogue_log, topics) = replay_catalogue(&files, &dir, &mut manifest)?;
+        let (mut catalogue_log, catalogue) = replay_catalogue(&files, &dir, &mut manifest)?;
         let coordinators = if old.shards == config.shards {
             open_layout(&files, &dir.layout(old.layout), config.shards, &config)?
         } else {
@@ -139,7 +139,7 @@ impl Engine {
         };
         dir.switch(&*files, &manifest)?;
         dir.sweep(&*files, &manifest)?;
-        remove_deleted_topics(&*files, &dir, &topics)?;
+        remove_deleted_topics(&*files, &dir, &catalogue)?;
         let coordinators = if coordinators.is_empty() {
             open_layout(&files, &dir.layout(manifest.layout), config.shards, &config)?
         } else {
@@ -161,7 +161,7 @@ impl Engine {
                 dir,
                 cluster_id: manifest.cluster_id,
                 leader_epoch: manifest.starts,
-                catalogue: Arc::new(Catalogue::new(1, topics)),
+                catalogue: Arc::new(catalogue.at_version(1)),
                 partition: config.partition,
                 lasting: Mutex::default(),
             }),
@@ -180,7 +180,7 @@ impl Engine {
         self.shared.leader_epoch
     }
 
-    /// The topics as the start found them.
+    /// What there is as the start found it.
     pub fn catalogue(&self) -> Arc<Catalogue> {
         self.shared.catalogue.clone()
     }
@@ -216,8 +216,7 @@ impl Engine {
                 }
                 make_lasting(&**files, &dir)?;
             }
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
-            let (log, found) = PartitionLog::open(files.clone(), dir, config, this.leader_epoch(), now)?;
+            let (log, found) = PartitionLog::open(files.clone(), dir, config, this.leader_epoch(), now_ms())?;
             if found.cut_bytes > 0 {
                 tracing::warn!(topic = %at.topic, partition = at.partition, ?found, "the partition lost an unfinished write");
             }
@@ -256,26 +255,36 @@ fn make_lasting(files: &dyn Files, dir: &Path) -> io::Result<()> {
     files.sync_dir(files::parent(dir))
 }
 
-/// Replays the catalogue's file; writes it anew when there is none or most of it is of the past, which
-/// counts from the switch of the manifest on.
+/// Replays the catalogue's file; writes it anew when there is none, or most of it is of the past, or an older format
+/// wrote it, which counts from the switch of the manifest on.
 fn replay_catalogue(
     files: &Arc<dyn Files>,
     dir: &DataDir,
     manifest: &mut Manifest,
-) -> io::Result<(Option<CatalogueLog>, Vec<Arc<Topic>>)> {
-    let mut topics = Vec::new();
+) -> io::Result<(Option<CatalogueLog>, Catalogue)> {
+    let mut catalogue = Catalogue::default();
     if manifest.catalogue > 0 {
         let replayed = CatalogueLog::open(files.clone(), &dir.catalogue(manifest.catalogue))?;
-        topics = replayed.topics;
-        if replayed.records <= CATALOGUE_RECORDS || replayed.records <= 2 * topics.len() {
-            return Ok((Some(replayed.log), topics));
+        catalogue = replayed.catalogue;
+        let is_short = replayed.records <= CATALOGUE_RECORDS || replayed.records <= 2 * catalogue.records().len();
+        if is_short && manifest.format == FORMAT {
+            return Ok((Some(replayed.log), catalogue));
         }
     }
+    if manifest.catalogue == 0 || manifest.format < FORMAT_OF_STREAMS {
+        let first_topic_ms = catalogue.in_order().first().map(|topic| topic.created_at_ms);
+        catalogue.apply(kafka_since(first_topic_ms.unwrap_or_else(now_ms)));
+    }
+    manifest.format = FORMAT;
     manifest.catalogue += 1;
     let path = dir.catalogue(manifest.catalogue);
-    CatalogueLog::write(&**files, &path, &topics)?;
+    CatalogueLog::write(&**files, &path, &catalogue)?;
     let replayed = CatalogueLog::open(files.clone(), &path)?;
-    Ok((Some(replayed.log), topics))
+    Ok((Some(replayed.log), catalogue))
+}
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
 }
 
 fn shard_dir(layout: &Path, shard: u16) -> PathBuf {
@@ -323,9 +332,9 @@ fn write_layout(
 }
 
 /// Removes the partitions of topics that are no more.
-fn remove_deleted_topics(files: &dyn Files, dir: &DataDir, topics: &[Arc<Topic>]) -> io::Result<()> {
+fn remove_deleted_topics(files: &dyn Files, dir: &DataDir, catalogue: &Catalogue) -> io::Result<()> {
     let topics_dir = dir.path().join(TOPICS);
-    let known: HashSet<String> = topics.iter().map(|t| t.id.to_string()).collect();
+    let known: HashSet<String> = catalogue.all_topics().map(|t| t.id.to_string()).collect();
     for entry in files.list(&topics_dir)? {
         if entry.is_dir && !known.contains(&entry.name) {
             tracing::info!(topic = entry.name, "removing what is left of a deleted topic");

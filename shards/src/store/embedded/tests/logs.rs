@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use ringgate_group::Record;
@@ -12,18 +13,21 @@ use uuid::Uuid;
 
 use super::{batch, content, on_both, settle};
 use crate::call::TopicPartition;
-use crate::catalogue::Topic;
+use crate::catalogue::{ConsumerGroup, KAFKA, KAFKA_NAME, Stream, Topic};
 use crate::log_driver::JobLog;
 use crate::store::embedded::catalogue_log::{CatalogueLog, CatalogueRecord};
 use crate::store::embedded::coordinator_log::{CoordinatorLog, CoordinatorLogConfig, LogRecord};
-use crate::store::embedded::data_dir::OpenError;
-use crate::store::embedded::files::{Fault, Files, MemFiles, Open};
+use crate::store::embedded::data_dir::{DataDir, Manifest, OpenError};
+use crate::store::embedded::files::{Fault, Files, MemFiles, Open, replace};
 use crate::store::embedded::{Engine, EngineConfig, Opened};
 use crate::topic_config::TopicConfig;
 use crate::topic_config::TopicDefaults;
 
 pub(super) fn topic(name: &str, partitions: i32) -> Arc<Topic> {
-    Arc::new(Topic { id: Uuid::new_v4(), name: name.into(), partitions, config: BTreeMap::new(), created_at_ms: 1 })
+    static NUMBERS: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+    let topic = Topic::new(Uuid::new_v4(), number, (KAFKA, KAFKA_NAME), name.into());
+    Arc::new(Topic { partitions, created_at_ms: 1, ..topic })
 }
 
 pub(super) fn topic_config() -> TopicConfig {
@@ -256,6 +260,63 @@ fn a_catalogue_that_is_mostly_of_the_past_is_written_anew() {
             assert!(len < 200, "{len}");
             assert!(files.open(&dir.join("catalogue-1.log"), Open::Read).is_err());
         }
+    });
+}
+
+#[test]
+fn streams_groups_and_numbers_are_there_again_after_a_start() {
+    on_both(|files, dir| {
+        let (engine, mut catalogue, _) = parts(open(&files, dir, 1));
+        let number = engine.catalogue().next_stream();
+        let stream = Arc::new(Stream { number, name: "lab".into(), created_at_ms: 3 });
+        let runs = Arc::new(Topic::new(Uuid::new_v4(), 5, (number, "lab"), "runs".into()));
+        let group = |id, name: &str| {
+            let group = Arc::new(ConsumerGroup { id, name: name.into(), created_at_ms: 4 });
+            CatalogueRecord::GroupCreated { topic: runs.id, group }
+        };
+        let records = vec![
+            CatalogueRecord::StreamCreated(stream.clone()),
+            CatalogueRecord::Created(runs.clone()),
+            group(1, "kept"),
+            group(2, "gone"),
+            CatalogueRecord::GroupDeleted { topic: runs.id, id: 2 },
+        ];
+        let expected = engine.catalogue().with(&records);
+        catalogue.append(records).unwrap();
+        settle(&mut catalogue);
+        drop((engine, catalogue));
+        let found = open(&files, dir, 1).engine.catalogue();
+        assert_eq!(found.records(), expected.records());
+        assert_eq!((found.stream_named("lab"), found.any_topic(runs.id)), (Some(&stream), Some(&runs)));
+        assert_eq!((found.groups(runs.id).next(), found.groups(runs.id).named("gone")), (3, None));
+        assert!(found.stream(KAFKA).is_some_and(|kafka| kafka.created_at_ms > 0));
+    });
+}
+
+#[test]
+fn topics_of_a_directory_of_format_1_get_numbers_that_stay() {
+    on_both(|files, dir| {
+        drop(open(&files, dir, 1));
+        let old = [topic("zebra", 1), topic("gone", 1), topic("ant", 2)];
+        let mut records: Vec<_> = old.iter().map(|t| CatalogueRecord::Unnumbered(t.clone()).encode()).collect();
+        records.push(CatalogueRecord::Deleted(old[1].id).encode());
+        let path = dir.join("catalogue-1.log");
+        files.open(&path, Open::Empty).unwrap().write_at(0, &records).unwrap();
+        let manifest = DataDir::manifest(&*files, dir).unwrap().unwrap();
+        let manifest = Manifest { format: 1, ..manifest };
+        replace(&*files, &dir.join("MANIFEST"), manifest.to_string().into()).unwrap();
+
+        let numbers = || -> Vec<(String, u32)> {
+            let catalogue = open(&files, dir, 1).engine.catalogue();
+            catalogue.topics().map(|t| (t.name.to_string(), t.number)).collect()
+        };
+        assert_eq!(numbers(), [("ant".into(), 2), ("zebra".into(), 0)]);
+        let (_, mut catalogue, _) = parts(open(&files, dir, 1));
+        catalogue.append(vec![CatalogueRecord::Deleted(old[0].id)]).unwrap();
+        settle(&mut catalogue);
+        drop(catalogue);
+        assert_eq!(numbers(), [("ant".into(), 2)], "they are in the file now");
+        assert_eq!(DataDir::manifest(&*files, dir).unwrap().unwrap().format, 2);
     });
 }
 

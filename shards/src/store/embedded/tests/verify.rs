@@ -381,6 +381,8 @@ fn a_catalogue_that_contradicts_itself_is_found() {
     let dir = Path::new("/d");
     let (kept, twin) = (topic("kept", 2), topic("kept", 1));
     let strange = topic("strange", 0);
+    let foreign = Topic { stream: 9, ..Topic::clone(&topic("foreign", 1)) }.into();
+    let same_number = Topic { number: kept.number, ..Topic::clone(&topic("other", 1)) }.into();
     for (records, what) in [
         (vec![CatalogueRecord::Created(kept.clone())], ""),
         (vec![CatalogueRecord::Created(kept.clone())], "is created again"),
@@ -389,6 +391,11 @@ fn a_catalogue_that_contradicts_itself_is_found() {
         (vec![CatalogueRecord::PartitionsAdded { topic: twin.id, partitions: 2 }], "gets partitions and"),
         (vec![CatalogueRecord::ConfigChanged { topic: twin.id, config: Default::default() }], "gets settings and"),
         (vec![CatalogueRecord::Created(strange)], "has 0 partitions"),
+        (vec![CatalogueRecord::StreamDeleted(7)], "stream 7 is deleted and does not exist"),
+        (vec![CatalogueRecord::GroupDeleted { topic: kept.id, id: 1 }], "is deleted and does not exist"),
+        (vec![CatalogueRecord::GroupIds { topic: twin.id, next: 1 }], "gets ids of consumer groups and"),
+        (vec![CatalogueRecord::Created(foreign)], "is created in stream 9, which does not exist"),
+        (vec![CatalogueRecord::Created(same_number)], "two topics have the number"),
         (vec![CatalogueRecord::Created(twin.clone())], "two topics have the name"),
     ] {
         let (_, mut catalogue, _) = parts(open(&files, dir, 1));

@@ -24,7 +24,7 @@ use super::coordinator_log::{self, Describe};
 use super::data_dir::{DataDir, MANIFEST, Manifest, OpenError, TOPICS};
 use super::files::{self, Files, is_aside};
 use super::{partition, shard_dir};
-use crate::catalogue::Topic;
+use crate::catalogue::{Catalogue, Topic};
 
 /// Why a directory was not looked through.
 #[derive(Debug, thiserror::Error)]
@@ -86,9 +86,9 @@ pub fn verify(files: &dyn Files, path: &Path, describe: Describe) -> Result<Repo
     let mut look = Look { files, path, manifest, report };
     look.top(&entries);
     let catalogue = look.catalogue();
-    let topics = catalogue::verify(&mut look.report, files, &catalogue);
+    let catalogue = catalogue::verify(&mut look.report, files, &catalogue);
     look.coordinators(describe);
-    look.topics(&topics);
+    look.topics(&catalogue);
     Ok(look.report)
 }
 
@@ -163,9 +163,10 @@ impl Look<'_> {
     }
 
     /// Every partition of every topic, and directories that belong to none.
-    fn topics(&mut self, topics: &[Arc<Topic>]) {
+    fn topics(&mut self, catalogue: &Catalogue) {
         let dir = self.path.join(TOPICS);
-        let mut by_dir: HashMap<String, &Arc<Topic>> = topics.iter().map(|t| (t.id.to_string(), t)).collect();
+        let topics = catalogue.in_order();
+        let mut by_dir: HashMap<String, &Arc<Topic>> = topics.iter().map(|t| (t.id.to_string(), *t)).collect();
         for topic in topics {
             let before = self.report.damage.count();
             let mut holds = Holdings::default();
@@ -177,7 +178,7 @@ impl Look<'_> {
             }
             self.strangers(topic, &topic_dir);
             self.report.topics.push(TopicReport {
-                name: topic.name.to_string(),
+                name: topic.routed_by.to_string(),
                 id: topic.id,
                 partitions: topic.partitions,
                 holds,

@@ -68,7 +68,7 @@ impl Holdings {
 /// A topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicReport {
-    /// Its name.
+    /// Its name; of a topic outside of stream `kafka`, `stream/name`.
     pub name: String,
     /// Its id, which is the name of its directory.
     pub id: Uuid,

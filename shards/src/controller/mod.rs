@@ -4,7 +4,9 @@
 //! clients, then it is answered. So no client sees a topic that some shard cannot serve yet, and a crash
 //! in between leaves either the old catalogue or the new one.
 
-use std::cell::RefCell;
+mod iggy;
+
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use uuid::Uuid;
 use crate::call::{
     AlterConfigsCall, CatalogueCall, CreatePartitionsCall, CreateTopicsCall, DeleteTopicsCall, TopicResult,
 };
-use crate::catalogue::{Catalogue, NewTopic, Topic};
+use crate::catalogue::{Catalogue, KAFKA, KAFKA_NAME, NewTopic, Topic};
 use crate::log_driver::LogDriver;
 use crate::open_files::OpenFiles;
 use crate::store::embedded::catalogue_log::{CatalogueLog, CatalogueRecord};
@@ -35,6 +37,16 @@ pub struct Controller {
     turn: async_lock::Mutex<()>,
     /// What partitions share with connections.
     open_files: Arc<OpenFiles>,
+    counters: Counters,
+}
+
+/// Limits of the catalogue that were met.
+#[derive(Default)]
+struct Counters {
+    streams: Cell<u64>,
+    stream_topics: Cell<u64>,
+    topic_groups: Cell<u64>,
+    groups: Cell<u64>,
 }
 
 /// The room for partitions while one call is carried out. What it takes is taken from connections at once, and what
@@ -54,7 +66,20 @@ impl Controller {
             latest: RefCell::new(latest),
             turn: async_lock::Mutex::new(()),
             open_files,
+            counters: Counters::default(),
         }
+    }
+
+    /// Limits that were met, by their names.
+    pub(crate) fn limits_hit(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let Counters { streams, stream_topics, topic_groups, groups } = &self.counters;
+        let met = [
+            ("iggy_streams_max", streams.get()),
+            ("iggy_topics_per_stream_max", stream_topics.get()),
+            ("iggy_consumer_groups_per_topic_max", topic_groups.get()),
+            ("iggy_consumer_groups_max", groups.get()),
+        ];
+        met.into_iter().filter(|(_, count)| *count > 0)
     }
 
     /// The room beside the partitions that there are.
@@ -72,23 +97,24 @@ impl Controller {
         let latest = this.latest.borrow().clone();
         let mut room = this.room(shard, &latest);
         let mut names = HashSet::new();
+        let mut number = latest.next_topic();
         let results: Vec<TopicResult> = call
             .topics
             .into_iter()
             .map(|new| {
-                let topic = checked(shard, &latest, new, &mut room)?;
+                let topic = checked(shard, &latest, new, number, &mut room)?;
                 if !names.insert(topic.name.clone()) {
                     return Err((ErrorCode::INVALID_REQUEST, format!("Topic {} is named twice", topic.name)));
                 }
+                number += 1;
                 Ok(topic)
             })
             .collect();
-        let made: Vec<Arc<Topic>> = results.iter().flatten().cloned().collect();
-        if call.validate_only || made.is_empty() {
+        let records: Vec<_> = results.iter().flatten().map(|t| CatalogueRecord::Created(t.clone())).collect();
+        if call.validate_only || records.is_empty() {
             return results;
         }
-        let records = made.iter().map(|t| CatalogueRecord::Created(t.clone())).collect();
-        match this.change(shard, records, latest.with(&made)).await {
+        match this.change(shard, &latest, records).await {
             Ok(()) => results,
             Err(message) => refuse_all(results, &message),
         }
@@ -111,12 +137,11 @@ impl Controller {
             .collect();
         // Their files are closed when the call is over.
         let _room = this.room(shard, &latest);
-        let gone: Vec<Uuid> = results.iter().flatten().map(|t| t.id).collect();
-        if gone.is_empty() {
+        let records: Vec<_> = results.iter().flatten().map(|t| CatalogueRecord::Deleted(t.id)).collect();
+        if records.is_empty() {
             return results;
         }
-        let records = gone.iter().map(|id| CatalogueRecord::Deleted(*id)).collect();
-        match this.change(shard, records, latest.without(&gone)).await {
+        match this.change(shard, &latest, records).await {
             Ok(()) => results,
             Err(message) => refuse_all(results, &message),
         }
@@ -183,19 +208,35 @@ impl Controller {
         if validate_only || changed.is_empty() {
             return results;
         }
-        match self.change(shard, changed.iter().map(record).collect(), latest.with(&changed)).await {
+        match self.change(shard, latest, changed.iter().map(record).collect()).await {
             Ok(()) => results,
             Err(message) => refuse_all(results, &message),
         }
     }
 
-    async fn change(&self, shard: &ShardHandle, records: Vec<CatalogueRecord>, next: Catalogue) -> Result<(), String> {
-        self.log.append_durable(shard, |log| log.append(records)).await?;
-        let next = Arc::new(next);
-        *self.latest.borrow_mut() = next.clone();
+    /// Makes a change durable and visible.
+    async fn change(
+        &self,
+        shard: &ShardHandle,
+        latest: &Catalogue,
+        records: Vec<CatalogueRecord>,
+    ) -> Result<(), String> {
+        let next = self.make_durable(shard, latest, records).await?;
         everywhere(shard, || CatalogueCall::Prepare(next.clone())).await;
         everywhere(shard, || CatalogueCall::Publish(next.clone())).await;
         Ok(())
+    }
+
+    async fn make_durable(
+        &self,
+        shard: &ShardHandle,
+        latest: &Catalogue,
+        records: Vec<CatalogueRecord>,
+    ) -> Result<Arc<Catalogue>, String> {
+        let next = Arc::new(latest.with(&records));
+        self.log.append_durable(shard, |log| log.append(records)).await?;
+        *self.latest.borrow_mut() = next.clone();
+        Ok(next)
     }
 
     /// Has everything that is only written put on disk.
@@ -217,7 +258,7 @@ async fn everywhere(shard: &Rc<Shard>, call: impl Fn() -> CatalogueCall) {
     }
 }
 
-fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut Room<'_>) -> TopicResult {
+fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, number: u32, room: &mut Room<'_>) -> TopicResult {
     if latest.topic(&new.name).is_some() {
         return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("Topic '{}' already exists.", new.name)));
     }
@@ -230,11 +271,10 @@ fn checked(shard: &Shard, latest: &Catalogue, new: NewTopic, room: &mut Room<'_>
     }
     room.take(partitions)?;
     Ok(Arc::new(Topic {
-        id: Uuid::new_v4(),
-        name: new.name,
         partitions: new.partitions,
         config,
         created_at_ms: shard.now_ms(),
+        ..Topic::new(Uuid::new_v4(), number, (KAFKA, KAFKA_NAME), new.name)
     }))
 }
 

@@ -1,0 +1,98 @@
+//! What Iggy's clients ask of a shard beyond what Kafka's ask. Messages are read with [`FetchCall`].
+//!
+//! [`FetchCall`]: super::FetchCall
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::catalogue::{ConsumerGroup, IggyOption, NewIggyTopic, Stream, Topic};
+use crate::iggy_code::IggyCode;
+use crate::topic_config::ConfigChange;
+
+/// A change of streams, topics and consumer groups. Goes to the controller, shard 0; answered when every shard
+/// serves it.
+#[derive(Debug)]
+pub struct IggyChangeCall(pub IggyChange);
+
+/// A change of streams, topics and consumer groups. Names are checked for form.
+#[derive(Debug)]
+pub enum IggyChange {
+    /// Answered with the stream.
+    CreateStream {
+        /// As [`Stream::name`].
+        name: Arc<str>,
+    },
+    /// Deletes a stream and its topics; that of Kafka's topics stays: `FeatureUnavailable(5)`.
+    DeleteStream {
+        /// Its number.
+        stream: u32,
+    },
+    /// Answered with the topic.
+    CreateTopic(NewIggyTopic),
+    /// Deletes a topic, its consumer groups and their offsets.
+    DeleteTopic {
+        /// Its id.
+        topic: Uuid,
+    },
+    /// Answered with the topic as it is then.
+    CreatePartitions {
+        /// The topic's id.
+        topic: Uuid,
+        /// How many more, at least 1.
+        count: u32,
+    },
+    /// Answered with the topic as it is then.
+    UpdateTopic {
+        /// The topic's id.
+        topic: Uuid,
+        /// Of settings by Kafka's name: see [`crate::topic_config::iggy`].
+        config: ConfigChange,
+        /// All options that it has from then on, as in [`Topic::options`].
+        options: BTreeMap<String, IggyOption>,
+    },
+    /// Answered with the group.
+    CreateGroup {
+        /// The topic's id.
+        topic: Uuid,
+        /// As [`ConsumerGroup::name`].
+        name: Arc<str>,
+    },
+    /// Deletes a consumer group, and what is stored of its offsets in every partition.
+    DeleteGroup {
+        /// The topic's id.
+        topic: Uuid,
+        /// The group's.
+        group: u32,
+    },
+}
+
+/// What an [`IggyChange`] came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IggyChanged {
+    /// The stream that was made.
+    Stream(Arc<Stream>),
+    /// The topic that was made or changed.
+    Topic(Arc<Topic>),
+    /// The consumer group that was made.
+    Group(Arc<ConsumerGroup>),
+    /// It is gone.
+    Deleted,
+}
+
+/// Why nothing was done: Iggy's code, and what is wrong for the log (Iggy's answers have no room for it).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IggyRefusal {
+    /// Iggy's code.
+    pub code: IggyCode,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl IggyRefusal {
+    /// A refusal with this code.
+    pub fn new(code: IggyCode, message: impl Into<String>) -> IggyRefusal {
+        IggyRefusal { code, message: message.into() }
+    }
+}

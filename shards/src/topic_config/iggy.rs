@@ -1,0 +1,83 @@
+//! Iggy's options of a topic that are settings here, and settings as Iggy has them.
+//!
+//! A topic keeps each of them once, by Kafka's name, so that both protocols see a change that came by the other.
+//! Iggy's `max_topic_size` is held against each partition, as Kafka's `retention.bytes` is.
+
+use super::TopicConfig;
+
+/// The topic keeps messages for so long, in us.
+pub const MESSAGE_EXPIRY: &str = "message_expiry";
+/// The topic keeps so many bytes.
+pub const MAX_TOPIC_SIZE: &str = "max_topic_size";
+/// A segment has so many bytes.
+pub const SEGMENT_SIZE: &str = "segment_size";
+
+/// All of these options.
+pub const OPTIONS: [&str; 3] = [MESSAGE_EXPIRY, MAX_TOPIC_SIZE, SEGMENT_SIZE];
+
+/// What Iggy writes for "never" and "without bound".
+const UNBOUNDED: u64 = u64::MAX;
+/// What it writes for its own default, which is the same for expiry and size.
+const DEFAULT: u64 = 0;
+/// Iggy's default.
+const SEGMENT_SIZE_DEFAULT: u64 = 1 << 30;
+
+/// The setting that an option stands for, and the value as it is set; `None` for options that mean nothing here.
+pub fn setting_of(option: &str, value: u64) -> Option<(&'static str, String)> {
+    let bounded = |bound: u64| match value {
+        UNBOUNDED | DEFAULT => "-1".to_string(),
+        _ => bound.min(i64::MAX as u64).to_string(),
+    };
+    match option {
+        MESSAGE_EXPIRY => Some(("retention.ms", bounded(value.div_ceil(1000)))),
+        MAX_TOPIC_SIZE => Some(("retention.bytes", bounded(value))),
+        SEGMENT_SIZE => Some(("segment.bytes", value.to_string())),
+        _ => None,
+    }
+}
+
+/// What an Iggy topic has where nothing else was said: Iggy keeps everything for ever.
+pub fn default_of(option: &str) -> Option<(&'static str, String)> {
+    setting_of(option, if option == SEGMENT_SIZE { SEGMENT_SIZE_DEFAULT } else { UNBOUNDED })
+}
+
+/// The value of an option, as settings have it; `None` for options that mean nothing here.
+pub fn option_of(option: &str, config: &TopicConfig) -> Option<u64> {
+    let bounded = |bound: i64, unit: u64| u64::try_from(bound).map_or(UNBOUNDED, |bound| bound.saturating_mul(unit));
+    match option {
+        MESSAGE_EXPIRY => Some(bounded(config.retention_ms, 1000)),
+        MAX_TOPIC_SIZE => Some(bounded(config.retention_bytes, 1)),
+        SEGMENT_SIZE => Some(config.segment_bytes),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::DEFAULTS;
+    use super::*;
+
+    #[test]
+    fn what_iggy_sets_is_what_it_reads() {
+        for (option, value) in [
+            (MESSAGE_EXPIRY, 7_000_000),
+            (MESSAGE_EXPIRY, UNBOUNDED),
+            (MAX_TOPIC_SIZE, 1 << 40),
+            (MAX_TOPIC_SIZE, UNBOUNDED),
+            (SEGMENT_SIZE, 1 << 20),
+        ] {
+            let (name, set) = setting_of(option, value).unwrap();
+            let config = TopicConfig::parse(&[(name.to_string(), set)].into(), DEFAULTS).unwrap();
+            assert_eq!(option_of(option, &config), Some(value), "{option}");
+        }
+        assert_eq!(setting_of("compression_algorithm", 1), None);
+    }
+
+    #[test]
+    fn nothing_expires_before_its_time_and_defaults_are_iggys() {
+        assert_eq!(setting_of(MESSAGE_EXPIRY, 1), Some(("retention.ms", "1".into())));
+        assert_eq!(setting_of(MESSAGE_EXPIRY, 0), Some(("retention.ms", "-1".into())));
+        let defaults = OPTIONS.map(|option| default_of(option).unwrap().1);
+        assert_eq!(defaults, ["-1", "-1", "1073741824"]);
+    }
+}

@@ -1,0 +1,4 @@
+//! Whole shards over an engine in memory, without a network: what one asks, another answers.
+
+mod iggy_changes;
+mod world;
