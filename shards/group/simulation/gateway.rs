@@ -16,8 +16,9 @@ use ringgate_group::{
 
 use super::checks::Asked;
 use super::client::Sent;
+use super::event::Event;
 use super::mutation::Core;
-use super::world::{Event, World};
+use super::world::World;
 
 /// The connection of requests that the world itself asks.
 pub const NOBODY: u64 = 0;

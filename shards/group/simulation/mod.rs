@@ -7,20 +7,26 @@
 //! to leave nothing behind when it goes. `checks` judges every step.
 //!
 //! What is real: `Coordinator`, `Batcher`, `Pipeline`, `Route`, the assignors, the bytes of the records. What is
-//! simulated: `gateway` (shards, mailboxes, timers, the store), `world` (time, the network, what goes wrong), and
-//! the clients: `classic`, `consumer`, `hostile`. `mutation` puts faults in on purpose, to prove that they are
+//! simulated: `gateway` (shards, mailboxes, timers, the store), `world` (time and the course of the day; `trouble` is
+//! what goes wrong in it, `evening` how it ends), `network`, and who lives there (`population`): `classic`, `consumer`,
+//! `hostile`. `mutation` puts faults in on purpose, to prove that they are
 //! found.
 
 mod checks;
 mod classic;
 mod client;
 mod consumer;
+mod evening;
+mod event;
 mod gateway;
 mod hostile;
 mod mutation;
+mod network;
+mod population;
 mod queue;
 mod random;
 mod topics;
+mod trouble;
 mod wire;
 mod world;
 
