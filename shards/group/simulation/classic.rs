@@ -208,6 +208,7 @@ impl Classic {
             member_id: self.member_id.clone(),
             instance: self.manner.instance.clone(),
             generation: self.generation,
+            topics: self.manner.topics.clone(),
         });
         self.wake(io, self.manner.heartbeat_ms, Wake::Heartbeat);
         if self.manner.flaw == Flaw::NeverSyncs {

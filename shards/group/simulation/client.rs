@@ -80,6 +80,7 @@ pub struct Seen {
     pub member_id: Text,
     pub instance: Option<Text>,
     pub generation: i32,
+    pub topics: Vec<Text>,
 }
 
 /// What clients share: the offsets that were not used yet, and gossip.
