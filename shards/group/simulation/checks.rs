@@ -38,17 +38,16 @@ pub struct Asked {
 /// All that was asked to be written of one offset, in order.
 #[derive(Debug, Default)]
 struct History {
-    /// -1 for a tombstone.
-    values: Vec<i64>,
+    /// Each with when it was; -1 for a tombstone.
+    values: Vec<(i64, u64)>,
     /// As far as the store has it.
     durable: Option<usize>,
     acknowledged: Option<usize>,
-    written_us: u64,
 }
 
 impl History {
     fn position(&self, offset: i64) -> Option<usize> {
-        self.values.iter().rposition(|value| *value == offset)
+        self.values.iter().rposition(|(value, _)| *value == offset)
     }
 }
 
@@ -199,15 +198,14 @@ impl Checks {
                 Record::Offset { key, value } => {
                     let key = (key.group_id.clone(), key.topic.clone(), key.partition);
                     let history = self.histories.entry(key).or_default();
-                    history.values.push(value.offset);
-                    history.written_us = now_us;
+                    history.values.push((value.offset, now_us));
                 }
                 Record::OffsetTombstone { key } => {
                     let key = (key.group_id.clone(), key.topic.clone(), key.partition);
                     self.expect(self.may_be_gone(now_us, &key), "no offset is given up before its time", || {
                         format!("{key:?}")
                     });
-                    self.histories.entry(key).or_default().values.push(-1);
+                    self.histories.entry(key).or_default().values.push((-1, now_us));
                 }
                 Record::GroupTombstone { group_id } => {
                     let group = self.group(group_id);
@@ -248,10 +246,12 @@ impl Checks {
         }
     }
 
-    /// Whether an offset may be none any more: somebody wanted that, or its time is over.
+    /// Whether an offset may be none any more: somebody wanted that, or its time is over, which counts from the last
+    /// write that anybody was told of: of later ones, which failed, memory need know nothing.
     fn may_be_gone(&self, now_us: u64, key: &Key) -> bool {
         let asked = self.groups.get(&key.0).and_then(|group| group.deleted_us);
-        let written_us = self.histories.get(key).map_or(0, |history| history.written_us);
+        let told = self.histories.get(key).and_then(|history| history.values.get(history.acknowledged?));
+        let written_us = told.map_or(0, |(_, written_us)| *written_us);
         asked.is_some_and(|then| now_us < then + DELETION_US)
             || !self.is_settled && now_us.saturating_sub(written_us) + 1_000_000 >= self.retention_us
     }
