@@ -1,13 +1,5 @@
 //! Bounds of a shard's own work. Bounds that users set are in [`ShardSettings`](crate::settings::ShardSettings).
 
-/// Requests of other shards served in one go before everything else gets its turn: long enough to pay
-/// for the wake-up, short enough (about 64 x 5 us) not to be felt.
-pub const MAILBOX_BATCH: usize = 64;
-
-/// Replies and other notices taken in one go, each of which only wakes somebody: under 1 us. A rebalance of 10,000
-/// members that another shard coordinates brings as many at a time.
-pub const NOTICES_BATCH: usize = 256;
-
 /// Effects of the coordinator carried out in one go, so that the 10,000 answers of one rebalance do not
 /// hold up other groups: at about 2 us each this is well under 1 ms.
 pub const EFFECTS_SLICE: usize = 128;
@@ -74,6 +66,4 @@ pub const CONSUMER_GROUPS_MAX: usize = 1_000_000;
 
 const _: () = assert!(GROUPS_PER_TOPIC_MAX <= CONSUMER_GROUPS_MAX && STREAMS_MAX <= 1 << 20);
 
-const _: () = assert!(
-    LOOK_EVERY_MS < STALL_MS && MAILBOX_BATCH > 0 && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0
-);
+const _: () = assert!(LOOK_EVERY_MS < STALL_MS && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0);

@@ -1,14 +1,11 @@
 //! How shards talk: a bounded mailbox of requests and an unbounded lane for the rest.
 //!
-//! Requests queue in a bounded channel for each shard; when it is full the sender keeps them in a
-//! backlog of its own, in order, and its connections stop reading until the owner has made room:
-//! nothing is dropped. Replies and notices have a lane of their own, whose length is bounded by what is
-//! outstanding, so that a full mailbox can never hold up an answer. A sleeping owner is woken once.
-
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Requests queue in a bounded channel for each shard. Replies and notices have a lane of their own, whose
+//! length is bounded by what is outstanding. A sleeping owner is woken once. What happens when a mailbox is
+//! full, and what is taken in which order, `ringgate_group::mailbox` decides.
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded, unbounded};
+use ringgate_group::mailbox::{Backlogs, Starving};
 use ringgate_group::route::ShardId;
 use ringgate_runtime::Notifier;
 
@@ -38,7 +35,7 @@ struct Address {
     notices: Sender<Notice>,
     notifier: Notifier,
     /// The shards that hold a backlog for this one and want to be told of room.
-    starving: Vec<AtomicBool>,
+    starving: Starving,
 }
 
 /// All mailboxes, from outside.
@@ -63,8 +60,7 @@ impl Mailroom {
                 let (requests, requests_in) = bounded(capacity);
                 let (notices, notices_in) = unbounded();
                 boxes.push(Mailbox { requests: requests_in, notices: notices_in });
-                let starving = (0..shards).map(|_| AtomicBool::new(false)).collect();
-                Address { requests, notices, notifier, starving }
+                Address { requests, notices, notifier, starving: Starving::new(shards) }
             })
             .collect();
         (Mailroom { addresses }, boxes)
@@ -75,28 +71,20 @@ impl Mailroom {
         self.address(shard).requests.len()
     }
 
-    /// Sends what fits of a backlog, in order. `true` when all of it is on its way; otherwise `from` is
-    /// notified once there is room.
-    pub(crate) fn send(&self, from: ShardId, to: ShardId, backlog: &mut VecDeque<Envelope>) -> bool {
+    /// Sends what fits of what is kept back for an owner; where that is not all, `from` is notified once there is room.
+    /// Returns whether nothing is kept back any more that was.
+    pub(crate) fn send(&self, from: ShardId, to: ShardId, backlogs: &mut Backlogs<Envelope>) -> bool {
         let address = self.address(to);
-        let mut announced = false;
-        while let Some(envelope) = backlog.pop_front() {
-            match address.requests.try_send(envelope) {
-                Ok(()) => address.notifier.notify(),
-                // The flag is set before the second try: either that finds the room, or the owner,
-                // which makes room first and looks at the flags after, sees the flag.
-                Err(TrySendError::Full(envelope)) => {
-                    backlog.push_front(envelope);
-                    if announced {
-                        return false;
-                    }
-                    address.starving[usize::from(from.0)].store(true, Ordering::SeqCst);
-                    announced = true;
-                }
-                Err(TrySendError::Disconnected(_)) => {}
+        let offer = |envelope| match address.requests.try_send(envelope) {
+            Ok(()) => {
+                address.notifier.notify();
+                None
             }
-        }
-        true
+            Err(TrySendError::Full(envelope)) => Some(envelope),
+            // A shard that has stopped has nobody left who waits.
+            Err(TrySendError::Disconnected(_)) => None,
+        };
+        backlogs.send(to, offer, || address.starving.announce(from))
     }
 
     /// Sends a notice.
@@ -116,11 +104,9 @@ impl Mailroom {
     }
 
     /// Tells those that wait for room at `owner` that there is some.
-    fn feed(&self, owner: ShardId) {
-        for (shard, starving) in self.address(owner).starving.iter().enumerate() {
-            if starving.swap(false, Ordering::SeqCst) {
-                self.addresses[shard].notifier.notify();
-            }
+    pub(crate) fn feed(&self, owner: ShardId) {
+        for starving in self.address(owner).starving.take() {
+            self.address(starving).notifier.notify();
         }
     }
 
@@ -135,16 +121,13 @@ impl Mailbox {
         self.notices.try_recv().ok()
     }
 
-    /// Up to `most` requests, oldest first; makes their room known.
-    pub(crate) fn requests(&self, owner: ShardId, mailroom: &Mailroom, most: usize, into: &mut Vec<Envelope>) {
+    /// Up to `most` requests, oldest first.
+    pub(crate) fn requests(&self, most: usize, into: &mut Vec<Envelope>) {
         while into.len() < most {
             match self.requests.try_recv() {
                 Ok(envelope) => into.push(envelope),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
-        }
-        if !into.is_empty() {
-            mailroom.feed(owner);
         }
     }
 }
@@ -167,38 +150,32 @@ mod tests {
         batch.iter().map(|e| e.reply_to.token).collect()
     }
 
+    fn backlogs(shards: usize, to: ShardId, tokens: std::ops::Range<u64>) -> Backlogs<Envelope> {
+        let mut backlogs = Backlogs::new(shards);
+        tokens.for_each(|token| backlogs.push(to, envelope(token)));
+        backlogs
+    }
+
     #[test]
     fn what_does_not_fit_stays_with_the_sender_in_order() {
         let (mailroom, boxes) = mailroom(2, 4);
-        let mut backlog: VecDeque<_> = (0..10).map(envelope).collect();
-        assert!(!mailroom.send(ShardId(0), ShardId(1), &mut backlog));
-        assert_eq!((backlog.len(), mailroom.depth(ShardId(1))), (6, 4));
+        let mut backlogs = backlogs(2, ShardId(1), 0..10);
+        assert!(!mailroom.send(ShardId(0), ShardId(1), &mut backlogs));
+        assert_eq!((backlogs.len(), mailroom.depth(ShardId(1))), (6, 4));
         let mut seen = Vec::new();
         while seen.len() < 10 {
             let mut batch = Vec::new();
-            boxes[1].requests(ShardId(1), &mailroom, 3, &mut batch);
+            boxes[1].requests(3, &mut batch);
             seen.extend(tokens(&batch));
-            mailroom.send(ShardId(0), ShardId(1), &mut backlog);
+            mailroom.send(ShardId(0), ShardId(1), &mut backlogs);
         }
         assert_eq!(seen, (0..10).collect::<Vec<_>>());
     }
 
     #[test]
-    fn a_sender_that_met_a_full_mailbox_is_told_of_room_once() {
-        let (mailroom, boxes) = mailroom(2, 1);
-        let mut backlog: VecDeque<_> = (0..2).map(envelope).collect();
-        mailroom.send(ShardId(0), ShardId(1), &mut backlog);
-        let starving = || mailroom.address(ShardId(1)).starving[0].load(Ordering::SeqCst);
-        assert!(starving());
-        boxes[1].requests(ShardId(1), &mailroom, 8, &mut Vec::new());
-        assert!(!starving());
-    }
-
-    #[test]
     fn a_full_mailbox_holds_no_reply_up() {
         let (mailroom, boxes) = mailroom(2, 1);
-        let mut backlog: VecDeque<_> = (0..5).map(envelope).collect();
-        mailroom.send(ShardId(0), ShardId(1), &mut backlog);
+        mailroom.send(ShardId(0), ShardId(1), &mut backlogs(2, ShardId(1), 0..5));
         for watch in 0..1000 {
             mailroom.notify(ShardId(1), Notice::Wake(WatchId(watch)));
         }
@@ -215,11 +192,13 @@ mod tests {
         std::thread::scope(|scope| {
             for sender in 0..2u16 {
                 scope.spawn(move || {
-                    let mut backlog = VecDeque::new();
+                    let mut backlogs = Backlogs::new(3);
                     for nth in 0..EACH {
-                        backlog.push_back(envelope(u64::from(sender) << 32 | nth));
-                        while !mailroom.send(ShardId(sender), ShardId(2), &mut backlog) {
+                        backlogs.push(ShardId(2), envelope(u64::from(sender) << 32 | nth));
+                        mailroom.send(ShardId(sender), ShardId(2), &mut backlogs);
+                        while backlogs.is_blocked() {
                             std::thread::yield_now();
+                            mailroom.send(ShardId(sender), ShardId(2), &mut backlogs);
                         }
                     }
                 });
@@ -227,7 +206,10 @@ mod tests {
             let mut next = [0u64; 2];
             let mut batch = Vec::new();
             while next != [EACH; 2] {
-                owner.requests(ShardId(2), mailroom, 64, &mut batch);
+                owner.requests(64, &mut batch);
+                if batch.is_empty() {
+                    std::thread::yield_now();
+                }
                 for token in tokens(&std::mem::take(&mut batch)) {
                     let sender = (token >> 32) as usize;
                     assert_eq!(token & u64::from(u32::MAX), next[sender]);

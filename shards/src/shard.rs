@@ -2,13 +2,14 @@
 //! for the rest.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use ringgate_group::limits::MAILBOX_REQUESTS_MAX;
+use ringgate_group::mailbox::{Backlogs, Step, Turn};
 use ringgate_group::route::{Route, ShardId};
 use ringgate_group::{ConnectionId, Topics};
 use ringgate_runtime::{FileThreads, Notified};
@@ -18,7 +19,6 @@ use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::controller::Controller;
 use crate::groups::Groups;
-use crate::limits::{MAILBOX_BATCH, NOTICES_BATCH};
 use crate::mailbox::{Envelope, Mailbox, Mailroom, Notice};
 use crate::metrics::ShardReport;
 use crate::op_counter::OpCounter;
@@ -42,8 +42,7 @@ pub struct Shard {
     pub(crate) mailroom: Arc<Mailroom>,
     pub(crate) files: FileThreads,
     pub(crate) questions: Questions,
-    backlogs: RefCell<Vec<VecDeque<Envelope>>>,
-    backlog_len: Cell<usize>,
+    backlogs: RefCell<Backlogs<Envelope>>,
     room: Waiters,
     visible: RefCell<Arc<Catalogue>>,
     pub(crate) partitions: Partitions,
@@ -85,8 +84,7 @@ impl Shard {
             mailroom: parts.mailroom,
             files: parts.files,
             questions: Questions::default(),
-            backlogs: RefCell::new((0..shards).map(|_| VecDeque::new()).collect()),
-            backlog_len: Cell::new(0),
+            backlogs: RefCell::new(Backlogs::new(shards)),
             room: Waiters::default(),
             visible: RefCell::new(parts.catalogue),
             partitions: parts.partitions,
@@ -162,7 +160,7 @@ impl Shard {
         if owner == self.id {
             self.serve(call.into(), reply_to);
         } else {
-            self.backlogs.borrow_mut()[usize::from(owner.0)].push_back(Envelope { request: call.into(), reply_to });
+            self.backlogs.borrow_mut().push(owner, Envelope { request: call.into(), reply_to });
             self.flush(owner);
         }
         Pending::new(self.clone(), token)
@@ -196,7 +194,7 @@ impl Shard {
     /// Whether requests for another shard are still waiting for room in its mailbox: connections stop
     /// reading meanwhile.
     pub fn is_backlogged(&self) -> bool {
-        self.backlog_len.get() > 0
+        self.backlogs.borrow().is_blocked()
     }
 
     /// Those who wait until nothing is backlogged.
@@ -221,27 +219,35 @@ impl Shard {
 
     /// Serves the mailbox until the gateway stops and nothing is left to do.
     pub(crate) async fn serve_mailbox(self: Rc<Self>, mailbox: Mailbox, notified: Notified) {
-        let mut batch = Vec::with_capacity(MAILBOX_BATCH);
+        let mut batch = Vec::with_capacity(MAILBOX_REQUESTS_MAX);
+        let mut turn = Turn::default();
         loop {
-            let mut idle = true;
-            for notice in std::iter::from_fn(|| mailbox.notice()).take(NOTICES_BATCH) {
-                idle = false;
-                self.take(notice);
-            }
-            mailbox.requests(self.id, &self.mailroom, MAILBOX_BATCH, &mut batch);
-            for Envelope { request, reply_to } in batch.drain(..) {
-                idle = false;
-                self.serve(request, reply_to);
-            }
-            if self.is_backlogged() {
-                for owner in self.route.all() {
-                    self.flush(owner);
+            match turn.poll_step() {
+                Step::Notices(most) => {
+                    let mut taken = 0;
+                    for notice in std::iter::from_fn(|| mailbox.notice()).take(most) {
+                        taken += 1;
+                        self.take(notice);
+                    }
+                    turn.handle_taken(taken);
                 }
-            }
-            if idle {
-                notified.notified().await;
-            } else {
-                ringgate_runtime::yield_now().await;
+                Step::Requests(most) => {
+                    mailbox.requests(most, &mut batch);
+                    turn.handle_taken(batch.len());
+                }
+                Step::TellStarving => self.mailroom.feed(self.id),
+                Step::Serve => {
+                    for Envelope { request, reply_to } in batch.drain(..) {
+                        self.serve(request, reply_to);
+                    }
+                }
+                Step::Flush => {
+                    if self.is_backlogged() {
+                        self.route.all().for_each(|owner| self.flush(owner));
+                    }
+                }
+                Step::Yield => ringgate_runtime::yield_now().await,
+                Step::Wait => notified.notified().await,
             }
         }
     }
@@ -357,15 +363,8 @@ impl Shard {
     }
 
     fn flush(&self, owner: ShardId) {
-        let mut backlogs = self.backlogs.borrow_mut();
-        let backlog = &mut backlogs[usize::from(owner.0)];
-        if !backlog.is_empty() {
-            self.mailroom.send(self.id, owner, backlog);
-        }
-        let left = backlogs.iter().map(VecDeque::len).sum();
-        let before = self.backlog_len.replace(left);
-        drop(backlogs);
-        if before > 0 && left == 0 {
+        let has_room_again = self.mailroom.send(self.id, owner, &mut self.backlogs.borrow_mut());
+        if has_room_again {
             self.room.wake_all();
         }
     }

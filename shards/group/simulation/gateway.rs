@@ -1,5 +1,4 @@
-//! The gateway: shards with their coordinators, timers and logs, mailboxes between them, and connections with
-//! their pipelines.
+//! The gateway: shards with their coordinators, timers and logs, and connections with their pipelines.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,7 +6,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ringgate_group::pipeline::{Pipeline, RequestId, RequestKind};
-use ringgate_group::request::HeartbeatRequest;
 use ringgate_group::route::Route;
 use ringgate_group::{
     ConnectionId, Effect, GroupConfig, Record, ReplyToken, Request, Response, StoreError, TimerKey, Totals,
@@ -17,6 +15,7 @@ use ringgate_group::{
 use super::checks::Asked;
 use super::client::Sent;
 use super::event::Event;
+use super::mailboxes::{Mail, Mailbox, Notice};
 use super::mutation::Core;
 use super::world::World;
 
@@ -61,14 +60,6 @@ impl Connection {
     }
 }
 
-/// What one shard sends another.
-#[derive(Debug)]
-pub enum Mail {
-    Request(ReplyToken, ConnectionId, Box<Request>),
-    HeartbeatSeen(HeartbeatRequest),
-    Closed(ConnectionId),
-}
-
 /// A request that is not answered.
 pub struct Open {
     pub connection: u64,
@@ -94,10 +85,7 @@ pub struct Shard {
     pub writing: Option<Writing>,
     /// Until the next start.
     pub log_is_closed: bool,
-    mailbox: VecDeque<Mail>,
-    is_draining: bool,
-    /// For each owner what did not fit into its mailbox.
-    backlogs: Vec<VecDeque<Mail>>,
+    pub mailbox: Mailbox,
 }
 
 /// What is on disk.
@@ -197,9 +185,7 @@ impl World {
                 pumping: false,
                 writing: None,
                 log_is_closed: false,
-                mailbox: VecDeque::new(),
-                is_draining: false,
-                backlogs: (0..shards).map(|_| VecDeque::new()).collect(),
+                mailbox: Mailbox::new(usize::from(shards)),
             });
         }
         for shard in 0..usize::from(shards) {
@@ -267,7 +253,7 @@ impl World {
             };
             let shard = connection.shard;
             // A shard with a backlog reads nothing that could make it longer.
-            let has_room = self.gateway.shards[shard].backlogs.iter().all(VecDeque::is_empty);
+            let has_room = self.gateway.shards[shard].mailbox.may_read();
             let mut worked = false;
             while has_room && connection.pipeline.may_read() {
                 let Some((seq, request)) = connection.unread.pop_front() else { break };
@@ -346,47 +332,7 @@ impl World {
         token.0
     }
 
-    /// To oneself by a call, to others through their mailbox, behind what did not fit.
-    fn send(&mut self, from: usize, to: usize, mail: Mail) {
-        if from == to {
-            return self.deliver(to, mail);
-        }
-        self.gateway.shards[from].backlogs[to].push_back(mail);
-        self.empty_backlog(from, to);
-    }
-
-    fn empty_backlog(&mut self, from: usize, to: usize) {
-        while self.gateway.shards[to].mailbox.len() < self.gateway.mailbox_capacity {
-            let Some(mail) = self.gateway.shards[from].backlogs[to].pop_front() else { break };
-            self.gateway.shards[to].mailbox.push_back(mail);
-        }
-        if !self.gateway.shards[to].mailbox.is_empty() && !self.gateway.shards[to].is_draining {
-            self.gateway.shards[to].is_draining = true;
-            let after_us = self.random.between(1, 300);
-            let run = self.gateway.run;
-            self.queue.add(self.now_us + after_us, Event::Drain { run, shard: to });
-        }
-    }
-
-    /// A shard looks into its mailbox, and makes the room known.
-    pub fn drain(&mut self, shard: usize) {
-        self.gateway.shards[shard].is_draining = false;
-        for _ in 0..8 {
-            let Some(mail) = self.gateway.shards[shard].mailbox.pop_front() else { break };
-            self.deliver(shard, mail);
-        }
-        for sender in 0..self.gateway.shards.len() {
-            let had_none = self.gateway.shards[sender].backlogs[shard].is_empty();
-            self.empty_backlog(sender, shard);
-            if !had_none {
-                let waiting: Vec<u64> =
-                    self.connections.iter().filter(|(_, c)| c.shard == sender).map(|(id, _)| *id).collect();
-                waiting.into_iter().for_each(|id| self.go_on(id));
-            }
-        }
-    }
-
-    fn deliver(&mut self, shard: usize, mail: Mail) {
+    pub fn deliver(&mut self, shard: usize, mail: Mail) {
         let now = self.now();
         match mail {
             Mail::Request(token, connection, request) => {
@@ -510,9 +456,11 @@ impl World {
             return;
         };
         let Some(home) = self.connections.get(&open.connection).map(|connection| connection.shard) else { return };
-        let delay_us = if home == shard { 0 } else { self.random.between(1, 300) };
-        let event = Event::Answered { run: self.gateway.run, connection: open.connection, request, response };
-        self.queue.add(self.now_us + delay_us, event);
+        let connection = open.connection;
+        if home != shard {
+            return self.notify(home, Notice { connection, request, response });
+        }
+        self.queue.add(self.now_us, Event::Answered { run: self.gateway.run, connection, request, response });
     }
 
     /// The answer is back at its connection's shard.

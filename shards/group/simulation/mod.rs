@@ -6,10 +6,10 @@
 //! of shards. Then faults end, and what is left has to come to rest within its timeouts, to keep all it has, and
 //! to leave nothing behind when it goes. `checks` judges every step.
 //!
-//! What is real: `Coordinator`, `Batcher`, `Pipeline`, `Route`, the assignors, the bytes of the records. What is
-//! simulated: `gateway` (shards, mailboxes, timers, the store), `world` (time and the course of the day; `trouble` is
-//! what goes wrong in it, `evening` how it ends), `network`, and who lives there (`population`): `classic`, `consumer`,
-//! `hostile`. `mutation` puts faults in on purpose, to prove that they are
+//! What is real: `Coordinator`, `Batcher`, `Pipeline`, `Route`, the flow control between shards, the assignors, the bytes
+//! of the records. What is simulated: `gateway` (shards, timers, the store), `mailboxes` (their queues), `world` (time and
+//! the course of the day; `trouble` is what goes wrong in it, `evening` how it ends), `network`, and who lives there
+//! (`population`): `classic`, `consumer`, `hostile`. `mutation` puts faults in on purpose, to prove that they are
 //! found.
 
 mod checks;
@@ -20,6 +20,7 @@ mod evening;
 mod event;
 mod gateway;
 mod hostile;
+mod mailboxes;
 mod mutation;
 mod network;
 mod population;

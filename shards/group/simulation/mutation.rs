@@ -49,11 +49,15 @@ pub enum Mutation {
     GroupsNotLoaded,
     /// An epoch of the consumer protocol goes back by one.
     EpochGoesBack,
+    /// A shard makes room in its mailbox and tells nobody.
+    StarvingSenderNotTold,
+    /// What fits into a mailbox goes there, past what did not.
+    BacklogOvertaken,
 }
 
 impl Mutation {
     /// All that break something.
-    pub const ALL: [Mutation; 18] = [
+    pub const ALL: [Mutation; 20] = [
         Mutation::JoinTimerMissed,
         Mutation::SessionTimerMissed,
         Mutation::AcknowledgedBeforeDurable,
@@ -72,6 +76,8 @@ impl Mutation {
         Mutation::RevocationNotAwaited,
         Mutation::GroupsNotLoaded,
         Mutation::EpochGoesBack,
+        Mutation::StarvingSenderNotTold,
+        Mutation::BacklogOvertaken,
     ];
 }
 

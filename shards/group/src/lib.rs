@@ -3,7 +3,7 @@
 //!
 //! [`coordinator`] is one shard's groups, a state machine fed with requests, timers and completions;
 //! [`batch`] gathers what it wants kept; [`record`] is how that looks in the store; [`pipeline`] orders the
-//! requests of one connection; [`route`] says which shard owns what. What must stay true: every request is
+//! requests of one connection; [`mailbox`] is the flow control between shards; [`route`] says which shard owns what. What must stay true: every request is
 //! answered exactly once, and nothing is answered as kept before the store says that it is.
 
 pub mod assignor;
@@ -12,6 +12,7 @@ pub mod coordinator;
 mod effect;
 pub mod error;
 pub mod limits;
+pub mod mailbox;
 mod partition_set;
 pub mod pipeline;
 pub mod record;

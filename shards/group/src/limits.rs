@@ -64,6 +64,15 @@ pub const MEMBERS_SIZED_MAX: usize = 256;
 /// Bytes of one batch of records before the next begins: one write of a few ms.
 pub const BATCH_BYTES_MAX: usize = 4 << 20;
 
+/// Requests of other shards that are served in one go before everything else gets its turn: long enough to pay for
+/// the wake-up, short enough (about 64 x 5 us) not to be felt.
+pub const MAILBOX_REQUESTS_MAX: usize = 64;
+
+/// Replies and other notices taken in one go, each of which only wakes somebody: under 1 us. A rebalance of 10,000
+/// members that another shard coordinates brings as many at a time.
+pub const MAILBOX_NOTICES_MAX: usize = 256;
+
+const _: () = assert!(MAILBOX_REQUESTS_MAX > 0 && MAILBOX_NOTICES_MAX > 0);
 const _: () = assert!(WORK_SLICE_MEMBERS > 0 && SWEEP_SLICE_GROUPS <= LIST_SLICE_GROUPS);
 const _: () = assert!(GROUP_ID_BYTES_MAX + "kafka.cg.".len() <= 255);
 
