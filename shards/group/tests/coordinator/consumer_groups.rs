@@ -77,6 +77,21 @@ fn s116_a_lost_answer_may_be_asked_for_again_and_nothing_else_may() {
 }
 
 #[test]
+fn a_member_that_lacks_what_it_was_told_of_by_a_lost_answer_is_told_again() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut members = group(&mut world, &["m1", "m2"]);
+    let other = members.pop().expect("one of two");
+    let before = members[0].clone();
+    world.beat(other.leaving(-1));
+    let lost = world.beat(before.beating());
+    assert!(lost.member_epoch > before.epoch && lost.assignment.is_some_and(|it| it.len() == 4));
+    for epoch in [before.epoch, lost.member_epoch] {
+        let again = world.beat(Consumer { epoch, ..before.clone() }.owning());
+        assert_eq!(again.assignment.map(|it| it.len()), Some(4));
+    }
+}
+
+#[test]
 fn s117_an_unknown_member_is_25_and_an_unknown_group_69() {
     let (mut world, _known) = world_with("t", 1);
     let stranger = Consumer { epoch: 3, ..Consumer::new("stranger", &["t"]) };

@@ -121,7 +121,11 @@ impl ConsumerGroup {
             && (request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some())
             && request.topic_partitions.is_some();
         let member = self.member(slot);
-        let tells = request.member_epoch == 0 || is_full || advanced;
+        // One that says what it has and lacks something was not told of it: the answer was lost, or went to a connection
+        // that it had given up.
+        let owned = request.topic_partitions.as_ref();
+        let lacks = owned.is_some_and(|owned| !member.holding.assigned.is_subset(owned));
+        let tells = request.member_epoch == 0 || is_full || advanced || lacks;
         Ok(ConsumerGroupHeartbeatResponse {
             error_code: ErrorCode::NONE,
             error_message: None,
