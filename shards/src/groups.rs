@@ -19,7 +19,7 @@ use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
-use crate::limits::{EFFECTS_PER_LOOK, EFFECTS_SLICE, ENCODE_HERE_BYTES, ENCODE_HERE_MEMBERS};
+use crate::limits::{EFFECTS_PER_LOOK, EFFECTS_SLICE, ENCODE_HERE_BYTES, ENCODE_HERE_MEMBERS, PLACES_LOOK_INTERVAL};
 use crate::log_driver::LogDriver;
 use crate::metrics::ShardReport;
 use crate::settings::ShardSettings;
@@ -108,6 +108,15 @@ impl Groups {
         loop {
             Sleep::new(&shard, shard.settings.offsets_retention_check_interval).await;
             shard.groups.coordinator.borrow_mut().handle_expiry(shard.groups.now());
+            shard.groups.pump(&shard);
+        }
+    }
+
+    /// Gives up groups that have nothing but their place, where other shards want room for theirs.
+    pub(crate) async fn make_room(shard: ShardHandle) {
+        loop {
+            Sleep::new(&shard, PLACES_LOOK_INTERVAL).await;
+            shard.groups.coordinator.borrow_mut().handle_places_wanted();
             shard.groups.pump(&shard);
         }
     }

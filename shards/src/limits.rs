@@ -66,4 +66,7 @@ pub const CONSUMER_GROUPS_MAX: usize = 1_000_000;
 
 const _: () = assert!(GROUPS_PER_TOPIC_MAX <= CONSUMER_GROUPS_MAX && STREAMS_MAX <= 1 << 20);
 
+/// How often a shard looks whether others want room for groups: clients that were refused try again for longer.
+pub const PLACES_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
+
 const _: () = assert!(LOOK_EVERY_MS < STALL_MS && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0);

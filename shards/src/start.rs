@@ -108,8 +108,9 @@ impl Seed {
         shard.groups.load(&shard).await;
         shard.partitions.open_missing(&shard, &catalogue).await;
         let expiry = ringgate_runtime::spawn_as("offset_expiry", Groups::expire(shard.clone()));
+        let room = ringgate_runtime::spawn_as("room_for_groups", Groups::make_room(shard.clone()));
         let retention = ringgate_runtime::spawn_as("retention", Partitions::retain(shard.clone()));
-        let mut tasks = vec![mailbox, timers, expiry, retention];
+        let mut tasks = vec![mailbox, timers, expiry, room, retention];
         if let Fsync::Interval(period) = shard.settings.fsync {
             tasks.push(ringgate_runtime::spawn_as("interval_sync", sync_every(shard.clone(), period)));
         }

@@ -179,6 +179,34 @@ async fn groups_are_counted_over_the_whole_gateway() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_groups_without_offsets_make_room_for_others_on_every_shard() {
+    let gateway = Gateway::start(options().set("max-groups", 9));
+    create_topic(&gateway, "t", 1).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    commit(&mut raw, "kept", "t", &[(0, 7)]);
+    let mut gone = Raw::connect(gateway.bootstrap());
+    for n in 0..8 {
+        assert_eq!(join_code(&mut gone, &first_join(&format!("gone-{n}"))), COME_AGAIN);
+    }
+    // Ids that were given out hold their groups as long as their connection is there.
+    assert_eq!(join_code(&mut raw, &first_join("come-0")), 15);
+    drop(gone);
+    for n in 0..8 {
+        let request = first_join(&format!("come-{n}"));
+        eventually("room", || {
+            let code = join_code(&mut raw, &request);
+            assert!([15, COME_AGAIN].contains(&code), "{code}");
+            code == COME_AGAIN
+        })
+        .await;
+    }
+    assert_eq!(join_code(&mut raw, &first_join("come-8")), 15);
+    assert_eq!(state(&mut raw, "gone-0"), "Dead");
+    assert_eq!(committed(&mut raw, "kept", "t", &[0]), [7]);
+    assert_eq!(metric(&gateway, "ringgate_groups", ""), 9);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_and_ids_that_were_given_out_are_counted_over_the_whole_gateway() {
     let gateway = Gateway::start(options().set("max-total-members", 6));
     create_topic(&gateway, "t", 1).await;

@@ -91,7 +91,7 @@ pub struct GroupConfig {
     pub max_members_per_group: usize,
     /// Bytes of one join's metadata together, and of one assignment; 42 past it. 1 MiB.
     pub max_member_blob_bytes: usize,
-    /// Groups of the gateway; 15 past it. 100,000.
+    /// Groups of the gateway; past it the oldest empty one without offsets goes, or 15. 100,000.
     pub max_groups: usize,
     /// Members of the gateway with ids that have not joined yet; 15 past it. 200,000.
     pub max_total_members: usize,
@@ -157,6 +157,8 @@ pub struct Totals {
     groups: AtomicUsize,
     members: AtomicUsize,
     bytes: AtomicUsize,
+    /// Groups that were refused on shards that had none to give up.
+    places_wanted: AtomicUsize,
 }
 
 impl Totals {
@@ -185,6 +187,16 @@ impl Totals {
 
     pub(crate) fn remove_group(&self) {
         self.groups.fetch_sub(1, Relaxed);
+    }
+
+    /// A group was refused, and no other of its shard can make room for it. So many are remembered.
+    pub(crate) fn want_place(&self, max: usize) {
+        try_add(&self.places_wanted, 1, max);
+    }
+
+    /// Whether a group is to be given up for one of another shard.
+    pub(crate) fn take_wanted_place(&self) -> bool {
+        self.places_wanted.fetch_update(Relaxed, Relaxed, |wanted| wanted.checked_sub(1)).is_ok()
     }
 
     pub(crate) fn try_add_member(&self, max: usize) -> bool {

@@ -144,6 +144,8 @@ pub(super) struct Group {
     pub inbox: VecDeque<(At, Input)>,
     /// In the coordinator's list of groups to go on with.
     pub is_ready: bool,
+    /// As the coordinator has it in its list of groups that have nothing but their place.
+    pub spare_since_ms: Option<i64>,
     /// To be taken out by the coordinator.
     pub is_removed: bool,
     /// When the step began that the works belong to.
@@ -185,6 +187,7 @@ impl Group {
             works: VecDeque::new(),
             inbox: VecDeque::new(),
             is_ready: false,
+            spare_since_ms: None,
             is_removed: false,
             at,
         }

@@ -130,6 +130,7 @@ impl Coordinator {
                 continue;
             }
             if group.members.is_empty() {
+                self.note_spare(slot);
                 continue;
             }
             group.at = at;

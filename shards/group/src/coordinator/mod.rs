@@ -28,6 +28,7 @@ mod protocol;
 mod rebalance;
 mod responses;
 mod session;
+mod spare;
 mod static_member;
 mod subscription;
 mod sweep;
@@ -56,6 +57,7 @@ use ctx::{At, Ctx, GroupRef, Phase, Wait, Write};
 pub use expiry::DeletedTopic;
 pub use group::State;
 use group::{Group, Hold};
+use spare::Spare;
 use sweep::Sweep;
 use text_map::TextMap;
 
@@ -83,6 +85,7 @@ pub struct Coordinator {
     /// Groups that have something left to do.
     ready: VecDeque<u32>,
     sweeps: VecDeque<Sweep>,
+    spare: Spare,
 }
 
 impl Coordinator {
@@ -95,6 +98,7 @@ impl Coordinator {
             by_id: TextMap::new(),
             ready: VecDeque::new(),
             sweeps: VecDeque::new(),
+            spare: Spare::new(),
         }
     }
 
@@ -452,10 +456,8 @@ impl Coordinator {
             ctx.limits_hit.count(Limit::GroupId);
             return Err(ErrorCode::INVALID_GROUP_ID);
         }
-        if !ctx.totals.try_add_group(ctx.config.max_groups) {
-            ctx.limits_hit.count(Limit::Groups);
-            return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
-        }
+        self.take_place()?;
+        let ctx = &mut self.ctx;
         let bytes = crate::limits::GROUP_BYTES + group_id.len();
         if !ctx.reserve(bytes) {
             ctx.totals.remove_group();
@@ -485,6 +487,9 @@ impl Coordinator {
     /// group that takes its name.
     fn remove_group(&mut self, slot: u32) {
         let mut group = self.groups.remove(slot as usize);
+        if let Some(since_ms) = group.spare_since_ms {
+            self.spare.remove(&(since_ms, slot));
+        }
         let mut at = 0;
         while let Some(member) = group.next_member(&mut at) {
             group.remove_member(&mut self.ctx, member);
@@ -561,6 +566,7 @@ impl Coordinator {
             group.is_ready = true;
             self.ready.push_back(slot);
         }
+        self.note_spare(slot);
     }
 
     /// A slice of what a group has to do. Returns whether there was any.

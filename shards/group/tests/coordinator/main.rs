@@ -16,6 +16,7 @@ mod random_operations;
 mod rebalancing;
 mod reported;
 mod restart;
+mod spare_groups;
 mod static_members;
 mod syncing;
 mod world;

@@ -48,7 +48,15 @@ impl World {
     pub fn with(change: impl FnOnce(&mut GroupConfig)) -> World {
         let mut config = GroupConfig::default();
         change(&mut config);
-        let totals = Arc::new(Totals::default());
+        World::of(config, Arc::new(Totals::default()))
+    }
+
+    /// Another shard of the same gateway.
+    pub fn beside(&self) -> World {
+        World::of(self.config.clone(), self.totals.clone())
+    }
+
+    fn of(config: GroupConfig, totals: Arc<Totals>) -> World {
         let mut coordinator = coordinator(&config, &totals, 0);
         let now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };
         coordinator.finish_loading(now);
