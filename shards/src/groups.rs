@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use ringgate_group::pieced::PiecedSlab;
 use ringgate_group::request::HeartbeatRequest;
 use ringgate_group::{
     Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Now, Record, ReplyToken, StoreError, Totals,
     resolve_regexes,
 };
 use ringgate_runtime::Budget;
-use slab::Slab;
 
 use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
@@ -32,7 +32,7 @@ pub(crate) struct Groups {
     batcher: RefCell<Batcher>,
     log: Rc<LogDriver<CoordinatorLog>>,
     /// Where the answer to each open request goes.
-    asked: RefCell<Slab<ReplyTo>>,
+    asked: RefCell<PiecedSlab<ReplyTo>>,
     /// A task carries effects out in slices; those that come meanwhile are its, too.
     pumping: Cell<bool>,
     writing: Cell<bool>,

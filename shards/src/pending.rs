@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use slab::Slab;
+use ringgate_group::pieced::PiecedSlab;
 
 use crate::Shard;
 use crate::call::Reply;
@@ -26,7 +26,7 @@ struct Slot {
 /// The open questions of one shard.
 #[derive(Default)]
 pub(crate) struct Questions {
-    slots: RefCell<Slab<Slot>>,
+    slots: RefCell<PiecedSlab<Slot>>,
     generation: std::cell::Cell<u32>,
 }
 

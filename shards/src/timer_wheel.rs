@@ -12,8 +12,9 @@
 //! coarser ones, within a level slots come up in ascending order, and the next slot to look at is one
 //! `trailing_zeros` away. Eleven levels cover every `u64` of milliseconds.
 
-use std::collections::HashMap;
 use std::hash::Hash;
+
+use ringgate_group::pieced::{PiecedMap, PiecedSlab};
 
 /// Milliseconds by which a timer may fire late. Below the 10 ms that the shard promises, since a wake-up
 /// takes some of that; not finer, so that timers close to each other share a wake-up.
@@ -50,10 +51,9 @@ struct Timer<K> {
 /// Timers by key; each key has at most one.
 pub struct TimerWheel<K> {
     links: Vec<Link>,
-    /// The timer of place `LISTS + i`; `None`: the place is free.
-    timers: Vec<Option<Timer<K>>>,
-    free: Vec<u32>,
-    places: HashMap<K, u32>,
+    /// Timer `i` has the place `LISTS + i`.
+    timers: PiecedSlab<Timer<K>>,
+    places: PiecedMap<K, u32>,
     /// A bit for each slot that has a timer.
     occupied: [u64; LEVELS],
     /// The wheel's time in ticks: no slot before it has a timer.
@@ -71,9 +71,8 @@ impl<K: Eq + Hash + Clone> TimerWheel<K> {
     pub fn new() -> TimerWheel<K> {
         TimerWheel {
             links: (0..LISTS as u32).map(|own| Link { before: own, after: own }).collect(),
-            timers: Vec::new(),
-            free: Vec::new(),
-            places: HashMap::new(),
+            timers: PiecedSlab::new(),
+            places: PiecedMap::new(),
             occupied: [0; LEVELS],
             tick: 0,
         }
@@ -97,7 +96,7 @@ impl<K: Eq + Hash + Clone> TimerWheel<K> {
         let place = match self.places.get(&key) {
             Some(&place) => {
                 self.unlink(place);
-                if let Some(timer) = &mut self.timers[place as usize - LISTS] {
+                if let Some(timer) = self.timers.get_mut(place as usize - LISTS) {
                     timer.tick = tick;
                 }
                 place
@@ -147,7 +146,7 @@ impl<K: Eq + Hash + Clone> TimerWheel<K> {
                 }
                 moves_left -= 1;
                 self.unlink(place);
-                if let Some(timer) = &self.timers[place as usize - LISTS] {
+                if let Some(timer) = self.timers.get(place as usize - LISTS) {
                     let tick = timer.tick;
                     self.link(place, tick);
                 }
@@ -243,24 +242,18 @@ impl<K: Eq + Hash + Clone> TimerWheel<K> {
     }
 
     fn take_place(&mut self, timer: Timer<K>) -> u32 {
-        match self.free.pop() {
-            Some(place) => {
-                self.timers[place as usize - LISTS] = Some(timer);
-                place
-            }
-            None => {
-                // Places stay far below 2^32: each timer belongs to a member, a connection or a wait, all bounded.
-                let place = self.links.len() as u32;
-                self.links.push(Link { before: place, after: place });
-                self.timers.push(Some(timer));
-                place
-            }
+        // Places stay far below 2^32: each timer belongs to a member, a connection or a wait, all bounded.
+        let place = (LISTS + self.timers.insert(timer)) as u32;
+        if self.links.len() <= place as usize {
+            self.links.resize(place as usize + 1, Link { before: place, after: place });
         }
+        place
     }
 
     fn give_back(&mut self, place: u32) -> Option<Timer<K>> {
-        self.free.push(place);
-        self.timers[place as usize - LISTS].take()
+        let number = place as usize - LISTS;
+        self.timers.get(number)?;
+        Some(self.timers.remove(number))
     }
 }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use slab::Slab;
+use ringgate_group::pieced::PiecedSlab;
 
 use crate::Shard;
 use crate::limits::{LOOK_EVERY_MS, STALL_MS, TIMERS_SLICE};
@@ -30,7 +30,7 @@ struct Sleeper {
 #[derive(Default)]
 pub(crate) struct Timers {
     wheel: RefCell<TimerWheel<TimerKey>>,
-    sleepers: RefCell<Slab<Sleeper>>,
+    sleepers: RefCell<PiecedSlab<Sleeper>>,
     /// When the turning task will look next; `u64::MAX` while it waits for something to be armed.
     next_look_ms: Cell<u64>,
     turner: RefCell<Option<Waker>>,

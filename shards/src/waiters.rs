@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use slab::Slab;
+use ringgate_group::pieced::PiecedSlab;
 
 /// Those who wait. Each has a slot of its own, so that coming, waiting and going are O(1) however many
 /// there are.
 #[derive(Clone, Default)]
-pub struct Waiters(Rc<RefCell<Slab<Option<Waker>>>>);
+pub struct Waiters(Rc<RefCell<PiecedSlab<Option<Waker>>>>);
 
 /// One who may wait, again and again.
 pub struct Waiter {
@@ -25,7 +25,7 @@ impl Waiters {
 
     /// Wakes all that wait now; each looks for itself whether its time has come.
     pub fn wake_all(&self) {
-        let wakers: Vec<Waker> = self.0.borrow_mut().iter_mut().filter_map(|(_, waker)| waker.take()).collect();
+        let wakers: Vec<Waker> = self.0.borrow_mut().iter_mut().filter_map(Option::take).collect();
         for waker in wakers {
             waker.wake();
         }

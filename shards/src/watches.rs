@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use slab::Slab;
+use ringgate_group::pieced::PiecedSlab;
 
 use crate::Shard;
 use crate::call::{UnwatchCall, WatchId};
@@ -19,7 +19,7 @@ struct Slot {
 /// The watches of one shard.
 #[derive(Default)]
 pub(crate) struct Watches {
-    slots: RefCell<Slab<Slot>>,
+    slots: RefCell<PiecedSlab<Slot>>,
     serial: std::cell::Cell<u32>,
 }
 

@@ -14,6 +14,7 @@ pub mod error;
 pub mod limits;
 pub mod mailbox;
 mod partition_set;
+pub mod pieced;
 pub mod pipeline;
 pub mod record;
 pub mod request;

@@ -7,10 +7,10 @@ use super::ctx::{At, Ctx, GroupRef, Wait};
 use super::member::{Member, Offer, ParkedJoin, ParkedSync};
 use super::members::Members;
 use super::offsets::Offsets;
-use super::text_map::TextMap;
 use super::work::Work;
 use super::{Input, responses};
 use crate::limits::GROUP_BYTES;
+use crate::pieced::PiecedMap;
 use crate::record::GroupMetadata;
 use crate::{ConnectionId, ErrorCode, PersistId, Text, TimerKey};
 
@@ -106,8 +106,8 @@ pub(super) struct Group {
     pub leader: Option<u32>,
 
     pub members: Members<Member>,
-    pub ids: TextMap<u32>,
-    pub instances: TextMap<u32>,
+    pub ids: PiecedMap<Text, u32>,
+    pub instances: PiecedMap<Text, u32>,
     /// (slot, uid) in join order; entries of removed members are skipped and swept up now and then.
     order: Vec<(u32, u64)>,
     /// Entries of `order` before this one are of removed members.
@@ -115,8 +115,8 @@ pub(super) struct Group {
     /// How many members offer a protocol.
     pub support: HashMap<Text, usize>,
     rebalance_timeouts: BTreeMap<i32, usize>,
-    pub pending: TextMap<Pending>,
-    pub pending_ids: HashMap<u64, Text>,
+    pub pending: PiecedMap<Text, Pending>,
+    pub pending_ids: PiecedMap<u64, Text>,
 
     /// Members with a parked join.
     pub joined: usize,
@@ -164,14 +164,14 @@ impl Group {
             generation: 0,
             leader: None,
             members: Members::new(),
-            ids: TextMap::new(),
-            instances: TextMap::new(),
+            ids: PiecedMap::new(),
+            instances: PiecedMap::new(),
             order: Vec::new(),
             first_live: 0,
             support: HashMap::new(),
             rebalance_timeouts: BTreeMap::new(),
-            pending: TextMap::new(),
-            pending_ids: HashMap::new(),
+            pending: PiecedMap::new(),
+            pending_ids: PiecedMap::new(),
             joined: 0,
             initial: None,
             join_deadline_ms: None,

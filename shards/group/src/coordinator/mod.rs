@@ -33,7 +33,6 @@ mod static_member;
 mod subscription;
 mod sweep;
 mod sync;
-mod text_map;
 mod work;
 
 use std::collections::VecDeque;
@@ -42,6 +41,7 @@ use std::sync::Arc;
 use slab::Slab;
 
 use crate::limits::{GROUP_ID_BYTES_MAX, GroupConfig, LIST_SLICE_GROUPS, Limit, LimitsHit, Totals};
+use crate::pieced::PiecedMap;
 use crate::request::{
     ConsumerGroupHeartbeatRequest, HeartbeatRequest, JoinGroupRequest, ListGroupsRequest, OffsetCommitRequest,
 };
@@ -59,7 +59,6 @@ pub use group::State;
 use group::{Group, Hold};
 use spare::Spare;
 use sweep::Sweep;
-use text_map::TextMap;
 
 /// What a group takes in, one after the other.
 #[derive(Debug)]
@@ -81,7 +80,7 @@ pub struct Coordinator {
     ctx: Ctx,
     /// Boxed, so that more of them are made room for without moving them all in one go.
     groups: Slab<Box<Group>>,
-    by_id: TextMap<u32>,
+    by_id: PiecedMap<Text, u32>,
     /// Groups that have something left to do.
     ready: VecDeque<u32>,
     sweeps: VecDeque<Sweep>,
@@ -95,7 +94,7 @@ impl Coordinator {
         Coordinator {
             ctx: Ctx::new(config, totals, Box::new(random)),
             groups: Slab::new(),
-            by_id: TextMap::new(),
+            by_id: PiecedMap::new(),
             ready: VecDeque::new(),
             sweeps: VecDeque::new(),
             spare: Spare::new(),

@@ -28,8 +28,8 @@ use std::sync::Arc;
 use super::ctx::{Ctx, GroupRef};
 use super::group::State;
 use super::members::Members;
-use super::text_map::TextMap;
 use crate::assignor::ASSIGNORS;
+use crate::pieced::PiecedMap;
 use crate::record::ConsumerGroupMetadata;
 use crate::{PartitionSet, Record, StoreError, Text, TopicIdPartition};
 pub(super) use classic::{by_id, to_bytes};
@@ -55,8 +55,8 @@ pub(super) struct ConsumerGroup {
     /// Targets are being made elsewhere, for this epoch.
     assigning: Option<i32>,
     members: Members<Member>,
-    ids: TextMap<u32>,
-    instances: TextMap<u32>,
+    ids: PiecedMap<Text, u32>,
+    instances: PiecedMap<Text, u32>,
     /// Who has a partition, or has yet to give it back.
     owners: HashMap<TopicIdPartition, u32>,
     /// How many members stand at an epoch with nothing left to do.
@@ -109,8 +109,8 @@ impl ConsumerGroup {
             assigned_at_ms: None,
             assigning: None,
             members: Members::new(),
-            ids: TextMap::new(),
-            instances: TextMap::new(),
+            ids: PiecedMap::new(),
+            instances: PiecedMap::new(),
             owners: HashMap::new(),
             stable_at: HashMap::new(),
             names: HashMap::new(),
