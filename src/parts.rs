@@ -41,6 +41,7 @@ impl Config {
                 max_groups: self.max_groups,
                 max_total_members: self.max_total_members,
                 max_group_memory: self.max_group_memory,
+                max_total_patterns: self.max_total_patterns,
                 offset_metadata_max: self.offset_metadata_max_bytes,
                 offsets_retention: self.offsets_retention,
                 consumer_session_timeout: self.consumer_session_timeout,

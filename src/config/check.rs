@@ -89,6 +89,7 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         max_groups: values.count("max_groups") as usize,
         max_total_members: values.count("max_total_members") as usize,
         max_group_memory: values.size("max_group_memory") as usize,
+        max_total_patterns: values.count("max_total_patterns") as usize,
         offset_metadata_max_bytes: values.size("offset_metadata_max_bytes") as usize,
         offsets_retention: values.time("offsets_retention"),
         offsets_retention_check_interval: values.time("offsets_retention_check_interval"),

@@ -84,6 +84,7 @@ pub struct Config {
     pub max_groups: usize,
     pub max_total_members: usize,
     pub max_group_memory: usize,
+    pub max_total_patterns: usize,
     pub offset_metadata_max_bytes: usize,
     /// Zero: for ever.
     pub offsets_retention: Duration,

@@ -268,6 +268,8 @@ pub const SETTINGS: &[Setting] = &[
         "Members of all groups together, members still joining included."),
     row(GROUPS, "max_group_memory", size(MIB, 1 << 44), Some("1GiB"),
         "What the members of all groups store."),
+    row(GROUPS, "max_total_patterns", count(1, 1_000_000), Some("10000"),
+        "Patterns of topics that consumer groups subscribe to, over the whole gateway."),
     row(GROUPS, "offset_metadata_max_bytes", size(0, MIB), Some("4096"),
         "The metadata string of one committed offset."),
     row(GROUPS, "offsets_retention", time_or_zero(ms(1), secs(3650 * DAY), "for ever"), Some("7d"),

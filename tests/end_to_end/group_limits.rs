@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use kafka_protocol::messages::ConsumerGroupHeartbeatRequest;
 use kafka_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
+use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, ListGroupsRequest};
 
 use crate::common::eventually;
 use crate::common::gateway::{Gateway, Options};
@@ -281,6 +281,84 @@ async fn the_memory_of_groups_is_counted_over_the_whole_gateway() {
     assert_eq!(peer.receive_join(sent).error_code, 0);
 }
 
+/// A member of a consumer group that joins for topics by a pattern.
+fn pattern_joins(group: &str, member: &str, regex: &str) -> ConsumerGroupHeartbeatRequest {
+    consumer_joins(group, member).with_subscribed_topic_names(None).with_subscribed_topic_regex(Some(string(regex)))
+}
+
+/// The heartbeat of a member at an epoch that has nothing to say; of -1: that it leaves.
+fn consumer_beats(joined: &ConsumerGroupHeartbeatRequest, epoch: i32) -> ConsumerGroupHeartbeatRequest {
+    joined
+        .clone()
+        .with_member_epoch(epoch)
+        .with_rebalance_timeout_ms(-1)
+        .with_subscribed_topic_names(None)
+        .with_subscribed_topic_regex(None)
+        .with_topic_partitions(None)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn patterns_are_counted_in_a_group_and_over_the_whole_gateway() {
+    let gateway = Gateway::start(options().set("max-total-patterns", 18));
+    create_topic(&gateway, "t", 1).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    for n in 0..=16 {
+        let answer = raw.call(1, &pattern_joins("g", &format!("m{n}"), &format!("t{{{n}}}")));
+        assert_eq!(answer.error_code, if n < 16 { 0 } else { 42 }, "pattern {n}: {:?}", answer.error_message);
+    }
+    assert_eq!(raw.call(1, &pattern_joins("g", "one-more", "t{3}")).error_code, 0, "one that the group has");
+    assert_eq!(hits(&gateway, "patterns_per_group"), 1);
+    for (group, code) in [("h", 0), ("i", 0), ("j", 15)] {
+        assert_eq!(raw.call(1, &pattern_joins(group, "m", "t")).error_code, code, "{group}");
+    }
+    assert_eq!(hits(&gateway, "max_total_patterns"), 1);
+    assert_eq!(state(&mut raw, "j"), "Dead", "who is refused leaves no group behind");
+    assert_eq!(raw.call(1, &consumer_beats(&pattern_joins("h", "m", "t"), -1)).error_code, 0);
+    assert_eq!(raw.call(1, &pattern_joins("j", "m", "t")).error_code, 0, "one that goes makes room for one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_partitions_of_consumer_groups_are_counted_in_their_memory() {
+    const PARTITIONS: usize = 200;
+    // Far below what one takes, and far above what all else of these groups does.
+    const LEAST_BYTES: usize = 150;
+    let gateway = Gateway::start(options().set("max-group-memory", "1MiB"));
+    create_topic(&gateway, "t", PARTITIONS as i32).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let mut taken = 0;
+    loop {
+        let answer = raw.call(1, &consumer_joins(&format!("g-{taken}"), "m"));
+        match answer.error_code {
+            0 => taken += 1,
+            code => break assert_eq!(code, 15),
+        }
+        let given: usize = answer.assignment.iter().flat_map(|a| &a.topic_partitions).map(|t| t.partitions.len()).sum();
+        assert_eq!(given, PARTITIONS);
+        assert!(taken * PARTITIONS * LEAST_BYTES < 1 << 20, "the limit holds");
+    }
+    assert!(taken > 10, "{taken}");
+    assert_eq!(hits(&gateway, "max_group_memory"), 1);
+    assert_eq!(state(&mut raw, &format!("g-{taken}")), "Dead", "who is refused leaves no group behind");
+    // By a pattern a member may come, and has nothing until there is room.
+    let late = pattern_joins("late", "m", "t");
+    let mut answer = raw.call(1, &late);
+    assert_eq!(answer.error_code, 0);
+    eventually("the limit is met again", || {
+        answer = raw.call(1, &consumer_beats(&late, answer.member_epoch));
+        assert_eq!((answer.error_code, answer.assignment.as_ref().map_or(0, |a| a.topic_partitions.len())), (0, 0));
+        hits(&gateway, "max_group_memory") > 1
+    })
+    .await;
+    assert_eq!(raw.call(1, &consumer_beats(&consumer_joins("g-0", "m"), 1)).error_code, 0, "who is there goes on");
+    assert_eq!(raw.call(1, &consumer_beats(&consumer_joins("g-0", "m"), -1)).error_code, 0);
+    eventually("it has what the other had", || {
+        answer = raw.call(1, &consumer_beats(&late, answer.member_epoch));
+        assert_eq!(answer.error_code, 0);
+        answer.assignment.as_ref().is_some_and(|a| a.topic_partitions.iter().any(|t| t.partitions.len() == PARTITIONS))
+    })
+    .await;
+}
+
 /// A client that takes all that it is given, until it is given no more, and then says nothing.
 struct Hostile {
     _open: Vec<Raw>,
@@ -370,4 +448,99 @@ async fn who_fills_a_limit_keeps_others_out_for_no_longer_than_its_sessions() {
         })
         .await;
     }
+}
+
+/// A member of a consumer group that heartbeats as often as it is let.
+struct Consumer {
+    raw: Raw,
+    joins: ConsumerGroupHeartbeatRequest,
+    epoch: i32,
+}
+
+impl Consumer {
+    fn new(gateway: &Gateway, joins: ConsumerGroupHeartbeatRequest) -> Consumer {
+        Consumer { raw: Raw::connect(gateway.bootstrap()), joins, epoch: 0 }
+    }
+
+    /// Joins, or heartbeats when it has; the code.
+    fn beat(&mut self) -> i16 {
+        let request = if self.epoch == 0 { self.joins.clone() } else { consumer_beats(&self.joins, self.epoch) };
+        let answer = self.raw.call(1, &request);
+        if answer.error_code == 0 {
+            self.epoch = answer.member_epoch;
+        }
+        answer.error_code
+    }
+
+    fn leave(&mut self) -> i16 {
+        self.raw.call(1, &consumer_beats(&self.joins, -1)).error_code
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn members_of_consumer_groups_that_fill_a_limit_keep_others_out_for_no_longer_than_their_sessions() {
+    let gateway = Gateway::start(
+        options()
+            // Shorter than the test, longer than it takes to see that there is no room.
+            .set("consumer-session-timeout", "3s")
+            .set("consumer-heartbeat-interval", "100ms")
+            .set("min-session-timeout", "1s")
+            .set("initial-rebalance-delay", 0)
+            .set("offsets-retention-check-interval", "50ms")
+            .set("max-groups", 20)
+            .set("max-total-members", 30)
+            .set("max-total-patterns", 8)
+            .set("max-group-memory", "1MiB"),
+    );
+    create_topic(&gateway, "t", 300).await;
+    create_topic(&gateway, "small", 1).await;
+    let small = |group: &str, member: &str| group::consumer_joins(group, member, &["small"]);
+    let mut good = Consumer::new(&gateway, small("good", "m"));
+    assert_eq!(good.beat(), 0);
+    let fills: [(&str, &dyn Fn(usize) -> ConsumerGroupHeartbeatRequest); 4] = [
+        ("max_groups", &|n| small(&format!("group-{n}"), "m")),
+        ("max_total_members", &|n| small("members", &format!("m-{n}"))),
+        ("max_total_patterns", &|n| pattern_joins(&format!("pattern-{n}"), "m", "small")),
+        ("max_group_memory", &|n| consumer_joins(&format!("memory-{n}"), "m")),
+    ];
+    for (limit, fill) in fills {
+        let mut raw = Raw::connect(gateway.bootstrap());
+        for nth in 0.. {
+            assert!(nth < 100, "the limit holds");
+            match raw.call(1, &fill(nth)).error_code {
+                0 => assert_eq!(good.beat(), 0, "who is there goes on"),
+                15 => break,
+                code => panic!("{limit}: {code}"),
+            }
+        }
+        assert!(hits(&gateway, limit) > 0, "{limit}");
+        // Who comes for the same is told to try again, does, and is a member when the sessions are over.
+        let mut late = Consumer::new(&gateway, fill(1_000));
+        assert_eq!(late.beat(), 15, "{limit}");
+        eventually("a member", || {
+            assert_eq!(good.beat(), 0, "{limit}");
+            let code = late.beat();
+            assert!([0, 15].contains(&code), "{code}");
+            code == 0
+        })
+        .await;
+        let mut classic = Peer::connect(gateway.bootstrap(), &format!("classic-{limit}"));
+        classic.ask_for_id();
+        let sent = classic.send_join();
+        assert_eq!(classic.receive_join(sent).error_code, 0, "and so is one of the classic protocol");
+        assert_eq!((late.beat(), late.leave(), classic.leave()), (0, 0, 0), "{limit}");
+        // The connection was open all the time.
+        drop(raw);
+        let mut admin = Raw::connect(gateway.bootstrap());
+        eventually("nothing else is left", || {
+            assert_eq!(good.beat(), 0);
+            metric(&gateway, "ringgate_group_members", "") == 1 && listed_groups(&mut admin) == ["good"]
+        })
+        .await;
+    }
+}
+
+fn listed_groups(raw: &mut Raw) -> Vec<String> {
+    let answer = raw.call(5, &ListGroupsRequest::default());
+    answer.groups.iter().map(|group| group.group_id.to_string()).collect()
 }

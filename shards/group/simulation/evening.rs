@@ -88,7 +88,7 @@ impl World {
         }
         self.fetch_all();
         let (counted, recounted) = (self.gateway.totals.clone(), self.recount());
-        let of = |totals: &Totals| (totals.groups(), totals.members(), totals.bytes());
+        let of = |totals: &Totals| (totals.groups(), totals.members(), totals.bytes() - totals.pattern_topics_bytes());
         let can_tell = self.gateway.open.is_empty() && !self.gateway.has_unknown_writes;
         if can_tell && of(&counted) != of(&recounted) {
             let details = format!("(groups, members, bytes) {:?}, but {:?}", of(&counted), of(&recounted));

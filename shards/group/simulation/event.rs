@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ringgate_group::pipeline::RequestId;
-use ringgate_group::{PartitionSet, Request, Response, Text, TimerKey};
+use ringgate_group::{PartitionSet, Request, ResolvedRegex, Response, TimerKey};
 
 use super::client::Wake;
 use super::topics::Catalogue;
@@ -22,7 +22,7 @@ pub enum Event {
     Written { run: u64, shard: usize },
     Linger { run: u64, shard: usize },
     Computed { run: u64, shard: usize, group: (u32, u64), asked: Vec<(u32, u64)>, targets: Vec<PartitionSet> },
-    Resolved { run: u64, shard: usize, group: (u32, u64), resolved: Vec<(Text, Vec<Text>)> },
+    Resolved { run: u64, shard: usize, group: (u32, u64), resolved: Vec<ResolvedRegex> },
     Topics { run: u64, shard: usize, catalogue: Arc<Catalogue> },
     Expire,
     Look,

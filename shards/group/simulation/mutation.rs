@@ -9,7 +9,7 @@ use bytes::Bytes;
 use ringgate_group::request::HeartbeatRequest;
 use ringgate_group::{
     Batch, Batcher, ConnectionId, Coordinator, Effect, ErrorCode, GroupConfig, Now, PartitionSet, PersistId, Record,
-    ReplyToken, Request, Response, StoreError, Text, TimerKey, Topics, Totals,
+    ReplyToken, Request, ResolvedRegex, Response, StoreError, Text, TimerKey, Topics, Totals,
 };
 
 /// What is wrong with a coordinator, or with what is around it.
@@ -248,7 +248,7 @@ impl Core {
         self.coordinator.handle_assignment_computed(now, group, uid, asked, targets);
     }
 
-    pub fn regex_resolved(&mut self, now: Now, (group, uid): (u32, u64), resolved: Vec<(Text, Vec<Text>)>) {
+    pub fn regex_resolved(&mut self, now: Now, (group, uid): (u32, u64), resolved: Vec<ResolvedRegex>) {
         self.coordinator.handle_regex_resolved(now, group, uid, resolved);
     }
 

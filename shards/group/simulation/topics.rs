@@ -47,7 +47,7 @@ impl Topics for Catalogue {
         self.topics.iter().find(|(_, topic)| topic.0 == id).map(|(name, _)| name.as_str())
     }
 
-    fn for_each_name(&self, see: &mut dyn FnMut(&str)) {
+    fn for_each_name<'a>(&'a self, see: &mut dyn FnMut(&'a str)) {
         self.topics.keys().for_each(|name| see(name));
     }
 }

@@ -35,6 +35,9 @@ pub const REGEX_BYTES_MAX: usize = 1024;
 /// Bytes that a compiled pattern may take. Larger: 128.
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1 << 20;
 
+/// Patterns of a group: its members mostly have one, and two while a fleet goes from one to the next. More: 42.
+pub const PATTERNS_PER_GROUP_MAX: usize = 16;
+
 /// Ms between two resolutions of a group's patterns when the topics have changed (Kafka's constant of 10 s).
 pub const REGEX_REFRESH_MS_MIN: u64 = 10_000;
 
@@ -53,6 +56,17 @@ pub const GROUP_BYTES: usize = 1536;
 
 /// Bytes counted for a member beside its texts and blobs, as measured.
 pub const MEMBER_BYTES: usize = 768;
+
+/// Bytes counted for a topic that a consumer group's members name, beside its name: its place in the group, and
+/// what its text takes, as measured. A member's own list takes a [`Text`](crate::Text) for each.
+pub const NAMED_TOPIC_BYTES: usize = 224;
+
+/// Bytes counted for a pattern of a group beside its text and the names of its topics.
+pub const PATTERN_BYTES: usize = 256;
+
+/// Bytes counted for a partition that a consumer group shares out: its place in a target, in what a member has, with
+/// the epoch since which, and among the owners, as measured.
+pub const PARTITION_BYTES: usize = 256;
 
 /// Bytes counted for a committed offset beside its metadata, as measured.
 pub const OFFSET_BYTES: usize = 128;
@@ -97,6 +111,9 @@ pub struct GroupConfig {
     pub max_total_members: usize,
     /// Bytes that groups of the gateway hold; 15 past it. 1 GiB.
     pub max_group_memory: usize,
+    /// Patterns of topics of all groups, each group's counted by themselves; 15 past it. 10,000: all of them are
+    /// looked through anew when topics come.
+    pub max_total_patterns: usize,
     /// UTF-16 units of the metadata of one commit; 12 past it. 4096.
     pub offset_metadata_max: usize,
     /// How long offsets outlive their group's last member; zero: for ever. 7 d.
@@ -139,6 +156,7 @@ impl Default for GroupConfig {
             max_groups: 100_000,
             max_total_members: 200_000,
             max_group_memory: 1 << 30,
+            max_total_patterns: 10_000,
             offset_metadata_max: 4096,
             offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
             consumer_session_timeout: Duration::from_secs(45),
@@ -159,6 +177,8 @@ pub struct Totals {
     bytes: AtomicUsize,
     /// Groups that were refused on shards that had none to give up.
     places_wanted: AtomicUsize,
+    patterns: AtomicUsize,
+    pattern_topics: AtomicUsize,
 }
 
 impl Totals {
@@ -175,6 +195,16 @@ impl Totals {
     /// Bytes, as counted.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
+    }
+
+    /// Patterns of topics, each group's by themselves.
+    pub fn patterns(&self) -> usize {
+        self.patterns.load(Relaxed)
+    }
+
+    /// Those of the bytes that are of the topics of patterns, which are not known yet after a start.
+    pub fn pattern_topics_bytes(&self) -> usize {
+        self.pattern_topics.load(Relaxed)
     }
 
     pub(crate) fn try_add_group(&self, max: usize) -> bool {
@@ -209,6 +239,20 @@ impl Totals {
 
     pub(crate) fn remove_member(&self) {
         self.members.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn add_pattern(&self) {
+        self.patterns.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn remove_pattern(&self) {
+        self.patterns.fetch_sub(1, Relaxed);
+    }
+
+    /// The bytes of a pattern's topics, which are counted already, are so many and not as many as before.
+    pub(crate) fn resolve_pattern(&self, before: usize, bytes: usize) {
+        self.pattern_topics.fetch_add(bytes, Relaxed);
+        self.pattern_topics.fetch_sub(before, Relaxed);
     }
 
     pub(crate) fn try_add_bytes(&self, bytes: usize, max: usize) -> bool {
@@ -253,9 +297,13 @@ pub enum Limit {
     GroupMemory,
     /// `offset_metadata_max`.
     OffsetMetadata,
+    /// [`PATTERNS_PER_GROUP_MAX`].
+    PatternsPerGroup,
+    /// `max_total_patterns`.
+    TotalPatterns,
 }
 
-const LIMIT_NAMES: [&str; 10] = [
+const LIMIT_NAMES: [&str; 12] = [
     "group_id_bytes",
     "session_timeout",
     "max_rebalance_timeout",
@@ -266,9 +314,11 @@ const LIMIT_NAMES: [&str; 10] = [
     "max_total_members",
     "max_group_memory",
     "offset_metadata_max_bytes",
+    "patterns_per_group",
+    "max_total_patterns",
 ];
 
-const _: () = assert!(Limit::OffsetMetadata as usize + 1 == LIMIT_NAMES.len());
+const _: () = assert!(Limit::TotalPatterns as usize + 1 == LIMIT_NAMES.len());
 
 /// How often each bound was met on one shard.
 #[derive(Debug, Clone, Default)]

@@ -41,17 +41,17 @@ impl PartitionSet {
 
     /// Those that are in both.
     pub fn intersection(&self, other: &PartitionSet) -> PartitionSet {
-        PartitionSet(self.merged(other).filter(|(_, both)| *both == Side::Both).map(|(p, _)| p).collect())
+        self.collect(other, |side| side == Side::Both)
     }
 
     /// Those that are not in the other.
     pub fn difference(&self, other: &PartitionSet) -> PartitionSet {
-        PartitionSet(self.merged(other).filter(|(_, side)| *side == Side::Left).map(|(p, _)| p).collect())
+        self.collect(other, |side| side == Side::Left)
     }
 
     /// Those that are in one or both.
     pub fn union(&self, other: &PartitionSet) -> PartitionSet {
-        PartitionSet(self.merged(other).map(|(p, _)| p).collect())
+        self.collect(other, |_| true)
     }
 
     /// Whether they have one in common.
@@ -80,6 +80,13 @@ impl PartitionSet {
                 kept
             }
         });
+    }
+
+    fn collect(&self, other: &PartitionSet, is_wanted: impl Fn(Side) -> bool) -> PartitionSet {
+        let mut wanted: Vec<_> = self.merged(other).filter(|(_, side)| is_wanted(*side)).map(|(p, _)| p).collect();
+        // Most of these are kept for long.
+        wanted.shrink_to_fit();
+        PartitionSet(wanted)
     }
 
     fn merged<'a>(&'a self, other: &'a PartitionSet) -> Merged<'a> {

@@ -14,7 +14,7 @@ pub trait Topics: Debug + Send + Sync {
     fn name_of(&self, id: u128) -> Option<&str>;
 
     /// Calls `see` with every topic's name.
-    fn for_each_name(&self, see: &mut dyn FnMut(&str));
+    fn for_each_name<'a>(&'a self, see: &mut dyn FnMut(&'a str));
 }
 
 /// Before anybody said what topics there are.
@@ -34,5 +34,5 @@ impl Topics for NoTopics {
         None
     }
 
-    fn for_each_name(&self, _: &mut dyn FnMut(&str)) {}
+    fn for_each_name<'a>(&'a self, _: &mut dyn FnMut(&'a str)) {}
 }

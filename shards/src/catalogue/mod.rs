@@ -335,7 +335,7 @@ impl ringgate_group::Topics for Catalogue {
         self.topic_by_id(Uuid::from_u128(id)).map(|topic| &*topic.name)
     }
 
-    fn for_each_name(&self, see: &mut dyn FnMut(&str)) {
+    fn for_each_name<'a>(&'a self, see: &mut dyn FnMut(&'a str)) {
         self.topics().for_each(|topic| see(&topic.name));
     }
 }

@@ -34,7 +34,7 @@ impl Topics for OneTopic {
         (id == TOPIC_ID).then_some(TOPIC)
     }
 
-    fn for_each_name(&self, see: &mut dyn FnMut(&str)) {
+    fn for_each_name<'a>(&'a self, see: &mut dyn FnMut(&'a str)) {
         see(TOPIC);
     }
 }
@@ -63,6 +63,7 @@ impl Fleet {
             max_members_per_group: usize::MAX,
             max_total_members: usize::MAX,
             max_group_memory: usize::MAX,
+            max_member_blob_bytes: usize::MAX,
             initial_rebalance_delay: std::time::Duration::ZERO,
             ..GroupConfig::default()
         };
@@ -108,6 +109,30 @@ impl Fleet {
         assert!(fleet.members.iter().all(|member| member.has.len() == 1), "the group has not come to rest");
         (0..COMMITTED_PARTITIONS).for_each(|n| fleet.ask(n % members, fleet.commit(n % members, n)));
         fleet.all_answered_well();
+        fleet
+    }
+
+    /// A consumer group of one member that has so many partitions.
+    pub fn shared_out(partitions: usize) -> Fleet {
+        let mut fleet = Fleet::empty(partitions);
+        fleet.ask(0, consumer_join(0));
+        fleet.take_assignment(0);
+        for _ in 0..2 {
+            fleet.now.mono_ms += 1_000;
+            fleet.ask(0, fleet.consumer_heartbeat(0, true));
+            fleet.take_assignment(0);
+        }
+        assert_eq!(fleet.members[0].has.len(), partitions);
+        fleet
+    }
+
+    /// A consumer group of one member that names so many topics.
+    pub fn names(topics: usize) -> Fleet {
+        let mut fleet = Fleet::empty(1);
+        let Request::ConsumerGroupHeartbeat(mut join) = consumer_join(0) else { unreachable!("it is a heartbeat") };
+        join.subscribed_topic_names = Some((0..topics).map(|n| Text::from(format!("topic-{n:010}"))).collect());
+        fleet.ask(0, Request::ConsumerGroupHeartbeat(join));
+        fleet.take_assignment(0);
         fleet
     }
 

@@ -36,9 +36,11 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// What there may be more of.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 7] = [
     ("classic", "members of a classic group"),
     ("consumer", "members of a consumer group"),
+    ("shared-out", "partitions that a consumer group shares out"),
+    ("names", "topics, of 16 characters, that a consumer group's member names"),
     ("pending", "member ids that have not joined"),
     ("offsets", "partitions committed by one group"),
     ("groups", "groups that have committed one partition"),
@@ -91,6 +93,8 @@ pub fn grow(kind: &str, count: usize) -> Result<(), String> {
     let mut fleet = match kind {
         "classic" => Fleet::classic(count),
         "consumer" => Fleet::consumers(count),
+        "shared-out" => Fleet::shared_out(count),
+        "names" => Fleet::names(count),
         "pending" => Fleet::pending(count),
         "offsets" => Fleet::offsets(count),
         "groups" => Fleet::groups(count),

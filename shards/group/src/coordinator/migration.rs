@@ -4,7 +4,7 @@
 //! last one goes, and classic members stay. Both go through all members in slices, while everything else that is
 //! for the group waits.
 
-use super::consumer::{Classic, ConsumerGroup, ConsumerMember, by_id, refused, sorted, to_bytes};
+use super::consumer::{Classic, ConsumerGroup, ConsumerMember, by_id, refused, to_bytes};
 use super::ctx::{At, Ctx, Write};
 use super::group::{Group, State};
 use super::member::Member;
@@ -107,6 +107,11 @@ impl Group {
     fn take_along(&mut self, ctx: &mut Ctx, mut upgrade: Upgrade) -> Option<Upgrade> {
         for _ in 0..WORK_SLICE_MEMBERS {
             let Some(slot) = self.next_member(&mut upgrade.at) else {
+                if !upgrade.consumer.make_room(ctx, 0) {
+                    upgrade.consumer.clear(ctx);
+                    ctx.reply(upgrade.token, refused((ErrorCode::COORDINATOR_NOT_AVAILABLE, None)));
+                    return None;
+                }
                 return Some(Upgrade { at: 0, is_fit: true, ..upgrade });
             };
             // Nothing keeps the leader of a classic group from giving a partition to two members.
@@ -141,7 +146,7 @@ impl Group {
         taken.client_id = member.client_id.clone();
         taken.client_host = member.client_host.clone();
         taken.rebalance_timeout_ms = member.offer.rebalance_timeout_ms;
-        taken.names = sorted(&wishes.topics);
+        taken.names = wishes.topics.into();
         taken.target = assigned.clone();
         taken.holding.epoch = self.generation;
         taken.since = assigned.iter().map(|partition| (partition, self.generation)).collect();

@@ -51,8 +51,7 @@ use crate::{
     ConnectionId, Effect, ErrorCode, Now, PartitionSet, PersistId, Record, ReplyToken, Request, Response, StoreError,
     Text, TimerKey,
 };
-use consumer::ResolvedRegex;
-pub use consumer::{MemberState, resolve_regexes};
+pub use consumer::{MemberState, ResolvedRegex, TopicNames, resolve_regexes};
 use ctx::{At, Ctx, GroupRef, Phase, Wait, Write};
 pub use expiry::DeletedTopic;
 pub use group::State;
@@ -415,10 +414,12 @@ impl Coordinator {
         consumer::check(&mut self.ctx, request)?;
         match self.find(&request.group_id, false).map_err(|code| (code, None))? {
             Some(slot) => Ok(slot),
-            None if request.member_epoch == 0 => self
-                .has_room_for_member(0)
-                .and_then(|()| self.create_group(at, &request.group_id, false))
-                .map_err(|code| (code, None)),
+            None if request.member_epoch == 0 => {
+                let bytes = consumer::check_first(&mut self.ctx, request)?;
+                let created =
+                    self.has_room_for_member(bytes).and_then(|()| self.create_group(at, &request.group_id, false));
+                created.map_err(|code| (code, None))
+            }
             None => {
                 let message = format!("Consumer group {} not found.", request.group_id);
                 Err((ErrorCode::GROUP_ID_NOT_FOUND, Some(message)))

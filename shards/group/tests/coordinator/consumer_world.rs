@@ -29,7 +29,7 @@ impl Topics for Known {
         self.topics.iter().find(|(_, topic)| topic.0 == id).map(|(name, _)| name.as_str())
     }
 
-    fn for_each_name(&self, see: &mut dyn FnMut(&str)) {
+    fn for_each_name<'a>(&'a self, see: &mut dyn FnMut(&'a str)) {
         self.topics.keys().for_each(|name| see(name));
     }
 }
@@ -39,6 +39,12 @@ impl Known {
     pub fn set(&mut self, world: &mut World, name: &str, partitions: i32) {
         let next = self.topics.len() as u128 + 1;
         self.topics.entry(name.to_owned()).or_insert((next, 0)).1 = partitions;
+        self.tell(world);
+    }
+
+    /// So many topics of one partition each, and nothing else.
+    pub fn set_many(&mut self, world: &mut World, topics: usize) {
+        self.topics = (0..topics).map(|n| (format!("topic-{n:06}"), (n as u128 + 1, 1))).collect();
         self.tell(world);
     }
 

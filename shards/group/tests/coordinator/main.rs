@@ -3,6 +3,7 @@
 
 mod admin;
 mod bounds;
+mod consumer_bounds;
 mod consumer_groups;
 mod consumer_store;
 mod consumer_world;

@@ -6,9 +6,9 @@
 
 use bytes::Bytes;
 
+use super::ConsumerGroup;
 use super::member::{Classic, Member};
 use super::reconcile::MemberState;
-use super::{ConsumerGroup, sorted};
 use crate::coordinator::ctx::{At, Ctx};
 use crate::coordinator::member::cut;
 use crate::coordinator::protocol::{ByTopic, encode_assignment, subscription};
@@ -24,10 +24,14 @@ const CONSUMER: &str = "consumer";
 /// The first version of JoinGroup in which a new member is given its id before it may join (KIP-394).
 const ID_FIRST_SINCE: i16 = 4;
 
-/// Partitions by name as partitions by id; of a topic that is not there, none.
+/// Partitions by name as partitions by id; none that is not there.
 pub(in crate::coordinator) fn by_id(topics: &dyn Topics, by_name: &ByTopic) -> PartitionSet {
-    let known = by_name.iter().filter_map(|(name, partitions)| Some((topics.topic(name.as_str())?.0, partitions)));
-    known.flat_map(|(id, partitions)| partitions.iter().map(move |partition| (id, *partition))).collect()
+    let known = by_name.iter().filter_map(|(name, partitions)| Some((topics.topic(name.as_str())?, partitions)));
+    let all = known.flat_map(|((id, count), partitions)| {
+        let exist = partitions.iter().filter(move |partition| (0..count).contains(*partition));
+        exist.map(move |partition| (id, *partition))
+    });
+    all.collect()
 }
 
 /// Partitions by id as the bytes of an assignment; what is of a topic that is not there any more is left out.
@@ -64,20 +68,21 @@ impl ConsumerGroup {
             let member_id = new_member_id(ctx, &cut(&request.client_id));
             return Err((ErrorCode::MEMBER_ID_REQUIRED, member_id));
         }
+        let more = request_bytes(request) + self.names_bytes(ctx, &wishes.topics);
         if let Some(slot) = known {
-            let more = request_bytes(request).saturating_sub(self.member(slot).bytes());
+            let more = more.saturating_sub(self.member(slot).bytes());
             if !ctx.reserve(more) {
                 return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, echo()));
             }
             // It is counted where the member is.
             ctx.totals.remove_bytes(more);
         }
-        let slot = self.find_or_add_classic(ctx, request, known).map_err(|error| (error, echo()))?;
-        let topics = sorted(&wishes.topics);
+        let slot = self.find_or_add_classic(ctx, request, known, more).map_err(|error| (error, echo()))?;
+        let topics = self.shared(&wishes.topics);
         let wishes_changed = self.member(slot).names != topics || self.member(slot).regex.is_some();
         let (before, regex) = (self.member(slot).names.clone(), self.member(slot).regex.clone());
-        self.subscribe(&topics, None);
-        self.unsubscribe(&before, regex.as_ref());
+        self.subscribe(ctx, &topics, None);
+        self.unsubscribe(ctx, &before, regex.as_ref());
         let classic = Classic {
             session_timeout_ms: request.session_timeout_ms,
             version: wishes.version,
@@ -132,6 +137,7 @@ impl ConsumerGroup {
         ctx: &mut Ctx,
         request: &JoinGroupRequest,
         known: Option<u32>,
+        more_bytes: usize,
     ) -> Result<u32, ErrorCode> {
         let is_new = request.member_id.is_empty();
         match (&request.group_instance_id, known) {
@@ -148,7 +154,7 @@ impl ConsumerGroup {
             (instance_id, None) => {
                 let prefix = instance_id.clone().unwrap_or_else(|| cut(&request.client_id));
                 let member_id = if is_new { new_member_id(ctx, &prefix) } else { request.member_id.detached() };
-                self.add_reserved(ctx, member_id, instance_id.as_ref(), request_bytes(request))
+                self.add_reserved(ctx, member_id, instance_id.as_ref(), more_bytes)
             }
         }
     }
@@ -259,9 +265,9 @@ fn new_member_id(ctx: &mut Ctx, prefix: &Text) -> Text {
     Text::from(format!("{prefix}-{}", ctx.uuid()))
 }
 
-/// About what the group will keep of the request.
+/// What the group will keep of the request beside the topics that it names.
 fn request_bytes(request: &JoinGroupRequest) -> usize {
-    request.protocols.iter().map(|p| size_of::<Protocol>() + p.name.len() + 2 * p.metadata.len()).sum()
+    request.protocols.iter().map(|p| size_of::<Protocol>() + p.name.len() + p.metadata.len()).sum()
 }
 
 /// Copies what is kept out of the request's buffer, but not what is known already.

@@ -1,11 +1,11 @@
 //! ConsumerGroupHeartbeat: what a member says, and what it is told (6.2 to 6.5).
 
+use super::ConsumerGroup;
 use super::member::{AWAY_EPOCH, Member};
 use super::reconcile::{MemberState, Subscription, Target, reconcile};
-use super::{ConsumerGroup, sorted};
 use crate::assignor::{ASSIGNORS, Assignor};
-use crate::coordinator::ctx::{At, Ctx};
-use crate::limits::{Limit, MEMBER_ID_BYTES_MAX};
+use crate::coordinator::ctx::{At, Ctx, GroupRef};
+use crate::limits::{Limit, MEMBER_ID_BYTES_MAX, PARTITION_BYTES};
 use crate::request::ConsumerGroupHeartbeatRequest;
 use crate::response::ConsumerGroupHeartbeatResponse;
 use crate::{ErrorCode, PartitionSet, Response, Text, TimerKey};
@@ -26,6 +26,16 @@ pub(in crate::coordinator) fn refused((error_code, message): Refused) -> Respons
         heartbeat_interval_ms: 0,
         assignment: None,
     })
+}
+
+/// Whose heartbeat it is.
+#[derive(Debug, Clone, Copy)]
+enum Speaker {
+    /// A member's.
+    Known(u32),
+    /// A static member's that comes back, to the place of the one that went.
+    Returns(u32),
+    Newcomer,
 }
 
 /// What a heartbeat has changed.
@@ -97,6 +107,18 @@ fn check_bounds(ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Resul
     Ok(())
 }
 
+/// What can be said to the first member of a group that is not there yet, so that who is refused leaves none behind.
+/// Also the bytes that it takes.
+pub(in crate::coordinator) fn check_first(
+    ctx: &mut Ctx,
+    request: &ConsumerGroupHeartbeatRequest,
+) -> Result<usize, Refused> {
+    let empty = ConsumerGroup::new(GroupRef { slot: 0, uid: 0 }, Text::EMPTY);
+    empty.check_regex(request)?;
+    empty.check_patterns(ctx, None, request)?;
+    Ok(empty.wishes_bytes(ctx, None, request))
+}
+
 impl ConsumerGroup {
     /// A heartbeat of a member that comes or stays; what leaves goes to [`ConsumerGroup::leave`].
     pub fn heartbeat(
@@ -105,10 +127,27 @@ impl ConsumerGroup {
         at: At,
         request: &ConsumerGroupHeartbeatRequest,
     ) -> Result<ConsumerGroupHeartbeatResponse, Refused> {
+        self.check_size(ctx, request)?;
+        let speaker = self.find(request)?;
+        let known = match speaker {
+            Speaker::Known(slot) | Speaker::Returns(slot) => Some(slot),
+            Speaker::Newcomer => None,
+        };
         self.check_regex(request)?;
-        self.check_id(request)?;
-        self.check_room(ctx, request)?;
-        let (slot, mut wishes_changed) = self.find_or_add(ctx, request)?;
+        self.check_patterns(ctx, known, request)?;
+        let more = self.wishes_bytes(ctx, known, request);
+        if known.is_some() {
+            if !ctx.reserve(more) {
+                return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
+            }
+            // It is counted where it is stored.
+            ctx.totals.remove_bytes(more);
+        }
+        let (slot, mut wishes_changed) = match speaker {
+            Speaker::Known(slot) => (slot, false),
+            Speaker::Returns(slot) => (self.replace_by(ctx, slot, request.member_id.detached()), false),
+            Speaker::Newcomer => (self.add(ctx, request, more)?, true),
+        };
         let updated = self.update(ctx, slot, request);
         wishes_changed |= updated.wishes_changed;
         self.resolve_if_due(ctx, at);
@@ -144,49 +183,48 @@ impl ConsumerGroup {
         checked.map_err(|message| (ErrorCode::INVALID_REGULAR_EXPRESSION, Some(message)))
     }
 
-    /// An id is one member's: who joins as a static member must not bring that of another one.
-    fn check_id(&self, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
-        let Some(instance_id) = request.instance_id.as_ref().filter(|_| request.member_epoch == 0) else {
+    /// Whether the group takes whoever is not in it yet. A static member that comes back is.
+    fn check_size(&self, ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
+        let max = ctx.config.max_members_per_group;
+        let comes_back = || request.instance_id.as_ref().is_some_and(|id| self.instances.contains_key(id));
+        if self.members.len() < max || self.ids.contains_key(&request.member_id) || comes_back() {
             return Ok(());
-        };
-        match self.ids.get(&request.member_id) {
-            Some(slot) if self.instances.get(instance_id) != Some(slot) => {
-                let message = format!("MemberId {} is that of another member of the group.", request.member_id);
-                Err((ErrorCode::INVALID_REQUEST, Some(message)))
-            }
-            _ => Ok(()),
         }
+        ctx.limits_hit.count(Limit::MembersPerGroup);
+        let message = format!("The consumer group has reached its maximum capacity of {max} members.");
+        Err((ErrorCode::GROUP_MAX_SIZE_REACHED, Some(message)))
     }
 
-    /// The member that speaks; a new one where that is in order (6.4). Whether the group's wishes have changed by it.
-    fn find_or_add(&mut self, ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(u32, bool), Refused> {
+    /// Who speaks, where that is in order (6.4).
+    fn find(&self, request: &ConsumerGroupHeartbeatRequest) -> Result<Speaker, Refused> {
         let code = |code| (code, None);
-        match &request.instance_id {
-            None => match self.ids.get(&request.member_id).copied() {
-                Some(slot) => self.check_epoch(slot, request).map(|()| (slot, false)),
-                None if request.member_epoch == 0 => self.add(ctx, request).map(|slot| (slot, true)),
+        let Some(instance_id) = &request.instance_id else {
+            return match self.ids.get(&request.member_id).copied() {
+                Some(slot) => self.check_epoch(slot, request).map(|()| Speaker::Known(slot)),
+                None if request.member_epoch == 0 => Ok(Speaker::Newcomer),
                 None => Err(code(ErrorCode::UNKNOWN_MEMBER_ID)),
-            },
-            Some(instance_id) => match self.instances.get(instance_id).copied() {
-                None if request.member_epoch == 0 => self.add(ctx, request).map(|slot| (slot, true)),
-                None => Err(code(ErrorCode::UNKNOWN_MEMBER_ID)),
-                Some(slot) if request.member_epoch == 0 => {
-                    if !self.member(slot).is_away() {
-                        let owner = &self.member(slot).member_id;
-                        let message = format!(
-                            "Static member {} with instance id {instance_id} cannot join the group because the \
-                             instance id is owned by member {owner}.",
-                            request.member_id
-                        );
-                        return Err((ErrorCode::UNRELEASED_INSTANCE_ID, Some(message)));
-                    }
-                    Ok((self.replace_by(ctx, slot, request.member_id.detached()), false))
-                }
-                Some(slot) if self.member(slot).member_id != request.member_id => {
-                    Err(code(ErrorCode::FENCED_INSTANCE_ID))
-                }
-                Some(slot) => self.check_epoch(slot, request).map(|()| (slot, false)),
-            },
+            };
+        };
+        let owner = self.instances.get(instance_id).copied();
+        // An id is one member's: who joins as a static member must not bring that of another one.
+        if request.member_epoch == 0 && self.ids.get(&request.member_id).is_some_and(|slot| Some(*slot) != owner) {
+            let message = format!("MemberId {} is that of another member of the group.", request.member_id);
+            return Err((ErrorCode::INVALID_REQUEST, Some(message)));
+        }
+        match owner {
+            None if request.member_epoch == 0 => Ok(Speaker::Newcomer),
+            None => Err(code(ErrorCode::UNKNOWN_MEMBER_ID)),
+            Some(slot) if request.member_epoch == 0 && self.member(slot).is_away() => Ok(Speaker::Returns(slot)),
+            Some(slot) if request.member_epoch == 0 => {
+                let message = format!(
+                    "Static member {} with instance id {instance_id} cannot join the group because the instance id                      is owned by member {}.",
+                    request.member_id,
+                    self.member(slot).member_id
+                );
+                Err((ErrorCode::UNRELEASED_INSTANCE_ID, Some(message)))
+            }
+            Some(slot) if self.member(slot).member_id != request.member_id => Err(code(ErrorCode::FENCED_INSTANCE_ID)),
+            Some(slot) => self.check_epoch(slot, request).map(|()| Speaker::Known(slot)),
         }
     }
 
@@ -213,19 +251,17 @@ impl ConsumerGroup {
         Err((ErrorCode::FENCED_MEMBER_EPOCH, Some(message)))
     }
 
-    fn add(&mut self, ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<u32, Refused> {
-        let max = ctx.config.max_members_per_group;
-        if self.members.len() >= max {
-            ctx.limits_hit.count(Limit::MembersPerGroup);
-            let message = format!("The consumer group has reached its maximum capacity of {max} members.");
-            return Err((ErrorCode::GROUP_MAX_SIZE_REACHED, Some(message)));
-        }
+    fn add(
+        &mut self,
+        ctx: &mut Ctx,
+        request: &ConsumerGroupHeartbeatRequest,
+        more_bytes: usize,
+    ) -> Result<u32, Refused> {
         let member_id = match request.member_id.is_empty() {
             true => Text::from(ctx.uuid()),
             false => request.member_id.detached(),
         };
-        let names = request.subscribed_topic_names.iter().flatten().map(|name| size_of::<Text>() + name.len());
-        self.add_reserved(ctx, member_id, request.instance_id.as_ref(), names.sum()).map_err(|code| (code, None))
+        self.add_reserved(ctx, member_id, request.instance_id.as_ref(), more_bytes).map_err(|code| (code, None))
     }
 
     /// Adds a member if there is room in the gateway for it and for so many bytes more.
@@ -254,7 +290,8 @@ impl ConsumerGroup {
     pub(super) fn replace_by(&mut self, ctx: &mut Ctx, slot: u32, member_id: Text) -> u32 {
         // Between its two ids nobody else may wish for it what it wishes for, and its pattern's topics stay known.
         let (names, regex) = (self.member(slot).names.clone(), self.member(slot).regex.clone());
-        self.subscribe(&names, regex.as_ref());
+        self.subscribe(ctx, &names, regex.as_ref());
+        let room = self.room;
         let old = *self.remove(ctx, slot);
         ctx.totals.add_member();
         let mut member = Member { uid: ctx.uid(), member_id, classic: None, ..old };
@@ -266,7 +303,10 @@ impl ConsumerGroup {
         // The same id again: its tombstone would come behind nothing.
         self.changes.removed.retain(|removed| *removed != member.member_id);
         let slot = self.insert(ctx, member);
-        self.unsubscribe(&names, regex.as_ref());
+        // A sole member keeps the room of what it has.
+        ctx.totals.add_bytes((room - self.room) * PARTITION_BYTES);
+        self.room = room;
+        self.unsubscribe(ctx, &names, regex.as_ref());
         slot
     }
 
@@ -274,7 +314,7 @@ impl ConsumerGroup {
     fn update(&mut self, ctx: &mut Ctx, slot: u32, request: &ConsumerGroupHeartbeatRequest) -> Updated {
         let max_ms = i32::try_from(ctx.config.max_rebalance_timeout.as_millis()).unwrap_or(i32::MAX);
         let member = self.member(slot);
-        let names = request.subscribed_topic_names.as_ref().map(|names| sorted(names));
+        let names = request.subscribed_topic_names.as_ref().map(|names| self.shared(names));
         let names = names.filter(|names| *names != member.names);
         let regex = request.subscribed_topic_regex.as_ref().filter(|regex| member.regex.as_ref() != Some(*regex));
         let regex = regex.map(|regex| (!regex.is_empty()).then(|| regex.detached())).filter(|r| *r != member.regex);
@@ -296,8 +336,8 @@ impl ConsumerGroup {
             || regex.as_ref().is_some_and(|regex| regex.as_ref().is_none_or(|regex| self.is_resolved(regex)));
         let names = names.unwrap_or_else(|| before.0.clone());
         let regex = regex.unwrap_or_else(|| before.1.clone());
-        self.subscribe(&names, regex.as_ref());
-        self.unsubscribe(&before.0, before.1.as_ref());
+        self.subscribe(ctx, &names, regex.as_ref());
+        self.unsubscribe(ctx, &before.0, before.1.as_ref());
         self.change(ctx, slot, |member| (member.names, member.regex) = (names, regex));
         Updated { wishes_changed, subscription_changed: true }
     }

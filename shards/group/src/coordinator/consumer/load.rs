@@ -34,7 +34,7 @@ impl ConsumerGroup {
         }
         ctx.totals.add_member();
         let member = Member::restored(ctx.uid(), kept);
-        self.insert(ctx, member);
+        self.take_in(ctx, member);
     }
 
     /// The member is gone.
@@ -50,6 +50,7 @@ impl ConsumerGroup {
         let superseded = std::mem::take(&mut self.superseded).into_iter();
         self.changes.removed = superseded.filter(|member_id| !self.ids.contains_key(member_id)).collect();
         self.settle_partitions(ctx);
+        self.count_restored(ctx);
         // Of a write that was cut off members are there, or are gone, of which the group's record knows nothing. The
         // rest is then the hash of no topics, and the first heartbeat has everything assigned anew.
         self.topics_hash = self.topics_hash.wrapping_sub(self.digest);

@@ -186,7 +186,7 @@ impl Member {
             known.map_or(next.epoch, |at| self.since[at].1)
         };
         let held = next.assigned.union(&next.revoking);
-        let since = held.iter().map(|partition| (partition, epoch_of(partition))).collect();
+        let since: Vec<_> = held.iter().map(|partition| (partition, epoch_of(partition))).collect();
         if next.epoch != self.holding.epoch {
             self.previous_epoch = self.holding.epoch;
         }
@@ -221,7 +221,8 @@ impl Member {
         XxHash3_64::oneshot(&all)
     }
 
-    /// Bytes that it takes from the gateway's budget.
+    /// Bytes that it takes from the gateway's budget, beside those of the topics that it names and of its
+    /// partitions: these are counted where its group has them.
     pub fn bytes(&self) -> usize {
         let optional = |text: &Option<Text>| text.as_ref().map_or(0, Text::len);
         let texts = self.member_id.len()
@@ -230,13 +231,8 @@ impl Member {
             + optional(&self.instance_id)
             + optional(&self.rack_id)
             + optional(&self.regex)
-            + self.names.iter().map(|name| size_of::<Text>() + name.len()).sum::<usize>();
-        let partitions = self.holding.assigned.len() + self.holding.revoking.len() + self.target.len();
-        MEMBER_BYTES
-            + texts
-            + partitions * size_of::<TopicIdPartition>()
-            + self.since.len() * size_of::<(TopicIdPartition, i32)>()
-            + self.classic.as_ref().map_or(0, Classic::bytes)
+            + self.names.len() * size_of::<Text>();
+        MEMBER_BYTES + texts + self.classic.as_ref().map_or(0, Classic::bytes)
     }
 }
 

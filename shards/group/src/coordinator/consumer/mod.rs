@@ -21,9 +21,9 @@ mod offsets;
 mod reconcile;
 mod subscriptions;
 mod target;
+mod topic_names;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use super::ctx::{Ctx, GroupRef};
 use super::group::State;
@@ -34,14 +34,15 @@ use crate::record::ConsumerGroupMetadata;
 use crate::{PartitionSet, Record, StoreError, Text, TopicIdPartition};
 pub(super) use classic::{by_id, to_bytes};
 pub(super) use describe::{Description, not_found, refused as not_described};
-pub(super) use heartbeat::{check, refused};
+pub(super) use heartbeat::{check, check_first, refused};
 use member::Member;
 pub(super) use member::{Classic, Member as ConsumerMember};
 pub use reconcile::MemberState;
 use subscriptions::Pattern;
-pub(super) use subscriptions::ResolvedRegex;
+pub use subscriptions::ResolvedRegex;
 pub use subscriptions::resolve as resolve_regexes;
 pub(super) use target::Assigned;
+pub use topic_names::TopicNames;
 
 #[derive(Debug)]
 pub(super) struct ConsumerGroup {
@@ -57,6 +58,8 @@ pub(super) struct ConsumerGroup {
     members: Members<Member>,
     ids: PiecedMap<Text, u32>,
     instances: PiecedMap<Text, u32>,
+    /// For how many partitions there is room reserved.
+    room: usize,
     /// Who has a partition, or has yet to give it back.
     owners: HashMap<TopicIdPartition, u32>,
     /// How many members stand at an epoch with nothing left to do.
@@ -111,6 +114,7 @@ impl ConsumerGroup {
             members: Members::new(),
             ids: PiecedMap::new(),
             instances: PiecedMap::new(),
+            room: 0,
             owners: HashMap::new(),
             stable_at: HashMap::new(),
             names: HashMap::new(),
@@ -247,7 +251,7 @@ impl ConsumerGroup {
         if let Some(instance_id) = instance_id {
             self.instances.insert(instance_id, slot);
         }
-        self.subscribe(&names, regex.as_ref());
+        self.subscribe(ctx, &names, regex.as_ref());
         self.count(slot);
         self.changes.members.insert(slot);
         slot
@@ -261,13 +265,16 @@ impl ConsumerGroup {
         if let Some(instance_id) = &member.instance_id {
             self.instances.remove(instance_id);
         }
-        self.unsubscribe(&member.names, member.regex.as_ref());
+        self.unsubscribe(ctx, &member.names, member.regex.as_ref());
         self.cancel_timers(ctx, slot, &member);
         ctx.members -= 1;
         ctx.totals.remove_member();
         ctx.totals.remove_bytes(member.bytes());
         self.changes.members.remove(&slot);
         self.changes.removed.push(member.member_id.clone());
+        if self.members.is_empty() {
+            self.give_back_room(ctx, 0);
+        }
         member
     }
 
@@ -288,8 +295,9 @@ impl ConsumerGroup {
         self.epoch
     }
 
-    /// Takes in a member of a classic group, which is counted already.
-    pub fn take_in(&mut self, ctx: &mut Ctx, member: Member) {
+    /// Takes in a member that is counted already: of a classic group, or one that was kept. Its partitions are not.
+    pub fn take_in(&mut self, ctx: &mut Ctx, mut member: Member) {
+        member.names = self.shared(&member.names);
         self.insert(ctx, member);
     }
 
@@ -400,17 +408,10 @@ impl ConsumerGroup {
             }
         }
         assert_eq!(held, self.owners.len());
+        assert!(held <= self.room, "{held} partitions are held, and {} counted", self.room);
         let digests = self.members.uncounted().map(|(_, member)| member.digest());
         assert_eq!(digests.fold(0, u64::wrapping_add), self.digest);
         let named = self.members.uncounted().map(|(_, member)| member.names.len());
         assert_eq!(self.names.values().sum::<usize>(), named.sum::<usize>());
     }
-}
-
-/// Texts sorted, each once, with allocations of their own.
-pub(super) fn sorted(texts: &[Text]) -> Arc<[Text]> {
-    let mut sorted: Vec<Text> = texts.iter().map(Text::detached).collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    sorted.into()
 }

@@ -9,8 +9,12 @@ use twox_hash::XxHash3_64;
 use super::ConsumerGroup;
 use super::heartbeat::Refused;
 use super::member::Member;
+use super::topic_names::TopicNames;
 use crate::coordinator::ctx::{At, Ctx};
-use crate::limits::{REGEX_BYTES_MAX, REGEX_COMPILED_BYTES_MAX, REGEX_REFRESH_MS_MIN, REGEX_RESOLVE_MS_MIN};
+use crate::limits::{
+    Limit, NAMED_TOPIC_BYTES, PARTITION_BYTES, PATTERN_BYTES, PATTERNS_PER_GROUP_MAX, REGEX_BYTES_MAX,
+    REGEX_COMPILED_BYTES_MAX, REGEX_REFRESH_MS_MIN, REGEX_RESOLVE_MS_MIN,
+};
 use crate::request::ConsumerGroupHeartbeatRequest;
 use crate::topics::Topics;
 use crate::{Effect, ErrorCode, Text};
@@ -20,12 +24,18 @@ use crate::{Effect, ErrorCode, Text};
 pub(super) struct Pattern {
     /// How many members use it.
     members: usize,
-    /// The topics that it names, sorted; `None` until that is known.
-    topics: Option<Arc<[Text]>>,
+    /// The topics that it names, once for all of its members; `None` until that is known.
+    topics: Option<TopicNames>,
 }
 
-/// The topics that a pattern names.
-pub(in crate::coordinator) type ResolvedRegex = (Text, Vec<Text>);
+impl Pattern {
+    fn bytes(&self, regex: &Text) -> usize {
+        PATTERN_BYTES + regex.len() + self.topics.as_ref().map_or(0, TopicNames::bytes)
+    }
+}
+
+/// A pattern and the topics that it names.
+pub type ResolvedRegex = (Text, TopicNames);
 
 /// A pattern that matches whole topic names, or what is wrong with it. RE2's syntax is what the `regex` crate has
 /// as well: no look-around, no back references.
@@ -41,17 +51,14 @@ fn compile(pattern: &str) -> Result<regex::Regex, String> {
 
 /// The topics that each pattern names. Takes a time that grows with both, and belongs off the shard.
 pub fn resolve(patterns: &[Text], topics: &dyn Topics) -> Vec<ResolvedRegex> {
+    let mut all = Vec::new();
+    topics.for_each_name(&mut |name| all.push(name));
     let names_of = |pattern: &Text| {
-        let mut names = Vec::new();
-        if let Ok(regex) = compile(pattern.as_str()) {
-            topics.for_each_name(&mut |name| {
-                if regex.is_match(name) {
-                    names.push(Text::from(name));
-                }
-            });
-        }
-        names.sort_unstable();
-        (pattern.clone(), names)
+        let names = match compile(pattern.as_str()) {
+            Ok(regex) => all.iter().copied().filter(|name| regex.is_match(name)).collect(),
+            Err(_) => Vec::new(),
+        };
+        (pattern.clone(), TopicNames::new(names))
     };
     patterns.iter().map(names_of).collect()
 }
@@ -62,40 +69,102 @@ impl ConsumerGroup {
         if self.patterns.contains_key(pattern) { Ok(()) } else { compile(pattern.as_str()).map(drop) }
     }
 
-    /// Whether there is room in the gateway for what a known member wishes for now. A new one has it reserved.
-    pub(super) fn check_room(&self, ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
-        let slot = match &request.instance_id {
-            Some(instance_id) => self.instances.get(instance_id),
-            None => self.ids.get(&request.member_id),
+    /// Whether there may be one more pattern, where a member comes with one that nobody in the group has yet.
+    pub fn check_patterns(
+        &self,
+        ctx: &mut Ctx,
+        slot: Option<u32>,
+        request: &ConsumerGroupHeartbeatRequest,
+    ) -> Result<(), Refused> {
+        let Some(regex) = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty()) else {
+            return Ok(());
         };
-        let (Some(slot), Some(names)) = (slot, &request.subscribed_topic_names) else { return Ok(()) };
-        let bytes = |names: &[Text]| names.iter().map(|name| size_of::<Text>() + name.len()).sum::<usize>();
-        let more = bytes(names).saturating_sub(bytes(&self.member(*slot).names));
-        if more > 0 {
-            if !ctx.reserve(more) {
-                return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
-            }
-            // It is counted where the member is.
-            ctx.totals.remove_bytes(more);
+        if self.patterns.contains_key(regex) {
+            return Ok(());
+        }
+        // One that nobody but the member itself has goes when it comes with another.
+        let own = slot.and_then(|slot| self.member(slot).regex.as_ref()).and_then(|regex| self.patterns.get(regex));
+        let goes = usize::from(own.is_some_and(|pattern| pattern.members == 1));
+        if self.patterns.len() - goes >= PATTERNS_PER_GROUP_MAX {
+            ctx.limits_hit.count(Limit::PatternsPerGroup);
+            let message = format!("The members of the group have {PATTERNS_PER_GROUP_MAX} patterns of topics already.");
+            return Err((ErrorCode::INVALID_REQUEST, Some(message)));
+        }
+        if ctx.totals.patterns() - goes >= ctx.config.max_total_patterns {
+            ctx.limits_hit.count(Limit::TotalPatterns);
+            return Err((ErrorCode::COORDINATOR_NOT_AVAILABLE, None));
         }
         Ok(())
     }
 
-    pub(super) fn subscribe(&mut self, names: &[Text], regex: Option<&Text>) {
+    /// How many bytes more than now a member may come to take by what it wishes for: at most, for a topic that it
+    /// names twice counts twice. The partitions of what nobody named before are among them.
+    pub fn wishes_bytes(&self, ctx: &Ctx, slot: Option<u32>, request: &ConsumerGroupHeartbeatRequest) -> usize {
+        let of_regex = |regex: &Text| match self.patterns.contains_key(regex) {
+            true => regex.len(),
+            false => PATTERN_BYTES + 2 * regex.len(),
+        };
+        let names = request.subscribed_topic_names.as_ref().map(|names| self.names_bytes(ctx, names));
+        let regex = request.subscribed_topic_regex.as_ref().map(of_regex);
+        let rack = request.rack_id.as_ref().map(Text::len);
+        let member = slot.map(|slot| self.member(slot));
+        let had = |bytes: fn(&Member) -> usize| member.map_or(0, bytes);
+        let more = |now: Option<usize>, had: usize| now.unwrap_or_default().saturating_sub(had);
+        more(names, had(|member| member.names.len() * size_of::<Text>()))
+            + more(regex, had(|member| member.regex.as_ref().map_or(0, Text::len)))
+            + more(rack, had(|member| member.rack_id.as_ref().map_or(0, Text::len)))
+    }
+
+    /// What a member takes that names these topics. The partitions of those that nobody named before are among it.
+    pub(super) fn names_bytes(&self, ctx: &Ctx, names: &[Text]) -> usize {
+        let of_name = |name: &Text| {
+            if self.names.contains_key(name) {
+                return size_of::<Text>();
+            }
+            let partitions = ctx.topics.topic(name.as_str()).map_or(0, |(_, partitions)| partitions.max(0) as usize);
+            size_of::<Text>() + NAMED_TOPIC_BYTES + name.len() + partitions * PARTITION_BYTES
+        };
+        names.iter().map(of_name).sum()
+    }
+
+    /// Sorted, each once, with the group's own texts where it has them: members mostly name the same topics.
+    pub(super) fn shared(&self, names: &[Text]) -> Arc<[Text]> {
+        let known = |name: &Text| match self.names.get_key_value(name) {
+            Some((known, _)) => known.clone(),
+            None => name.detached(),
+        };
+        let mut shared: Vec<Text> = names.iter().map(known).collect();
+        shared.sort_unstable();
+        shared.dedup();
+        shared.into()
+    }
+
+    pub(super) fn subscribe(&mut self, ctx: &mut Ctx, names: &[Text], regex: Option<&Text>) {
         for name in names {
-            *self.names.entry(name.clone()).or_default() += 1;
+            let count = self.names.entry(name.clone()).or_insert_with(|| {
+                ctx.totals.add_bytes(NAMED_TOPIC_BYTES + name.len());
+                0
+            });
+            *count += 1;
         }
         if let Some(regex) = regex {
-            self.patterns.entry(regex.clone()).or_default().members += 1;
+            let pattern = self.patterns.entry(regex.clone()).or_insert_with(|| {
+                let pattern = Pattern::default();
+                ctx.totals.add_pattern();
+                ctx.totals.add_bytes(pattern.bytes(regex));
+                pattern
+            });
+            pattern.members += 1;
         }
     }
 
-    pub(super) fn unsubscribe(&mut self, names: &[Text], regex: Option<&Text>) {
+    pub(super) fn unsubscribe(&mut self, ctx: &mut Ctx, names: &[Text], regex: Option<&Text>) {
         for name in names {
             if let Some(count) = self.names.get_mut(name) {
                 *count -= 1;
                 if *count == 0 {
                     self.names.remove(name);
+                    ctx.totals.remove_bytes(NAMED_TOPIC_BYTES + name.len());
                 }
             }
         }
@@ -104,6 +173,9 @@ impl ConsumerGroup {
         {
             pattern.members -= 1;
             if pattern.members == 0 {
+                ctx.totals.remove_bytes(pattern.bytes(regex));
+                ctx.totals.resolve_pattern(pattern.topics.as_ref().map_or(0, TopicNames::bytes), 0);
+                ctx.totals.remove_pattern();
                 self.patterns.remove(regex);
             }
         }
@@ -120,14 +192,14 @@ impl ConsumerGroup {
     }
 
     /// The topics of a pattern, as far as they are known.
-    pub(super) fn topics_of(&self, regex: &Text) -> &[Text] {
-        self.patterns.get(regex).and_then(|pattern| pattern.topics.as_deref()).unwrap_or_default()
+    fn topics_of(&self, regex: Option<&Text>) -> impl Iterator<Item = &str> {
+        let pattern = regex.and_then(|regex| self.patterns.get(regex));
+        pattern.and_then(|pattern| pattern.topics.as_ref()).into_iter().flat_map(TopicNames::iter)
     }
 
-    /// The names that a member subscribes to one way or the other.
-    pub(super) fn names_of(&self, member: &Member) -> BTreeSet<Text> {
-        let matched = member.regex.as_ref().map(|regex| self.topics_of(regex)).unwrap_or_default();
-        member.names.iter().chain(matched).cloned().collect()
+    /// The names that a member subscribes to one way or the other; some of them perhaps twice.
+    pub(super) fn names_of<'a>(&'a self, member: &'a Member) -> impl Iterator<Item = &'a str> {
+        member.names.iter().map(Text::as_str).chain(self.topics_of(member.regex.as_ref()))
     }
 
     /// Whether a member may have partitions of a topic: it subscribes to it, or nobody can tell that it does not, as
@@ -136,7 +208,7 @@ impl ConsumerGroup {
         let Some(name) = topics.name_of(topic) else { return true };
         let matches = |regex| {
             let known = self.patterns.get(regex).and_then(|pattern| pattern.topics.as_ref());
-            known.is_none_or(|topics| topics.binary_search_by(|known| known.as_str().cmp(name)).is_ok())
+            known.is_none_or(|topics| topics.contains(name))
         };
         member.names.binary_search_by(|known| known.as_str().cmp(name)).is_ok()
             || member.regex.as_ref().is_some_and(matches)
@@ -144,18 +216,17 @@ impl ConsumerGroup {
 
     /// Whether some member subscribes to a topic. Where a pattern's topics are not known yet, any may be one.
     pub fn is_subscribed(&self, topic: &Text) -> bool {
-        let matches =
-            |pattern: &super::Pattern| pattern.topics.as_ref().is_none_or(|topics| topics.binary_search(topic).is_ok());
+        let matches = |pattern: &Pattern| pattern.topics.as_ref().is_none_or(|topics| topics.contains(topic.as_str()));
         self.names.contains_key(topic) || self.patterns.values().any(matches)
     }
 
     /// Of all topics that somebody subscribes to: ids and sizes.
     fn hash_topics(&self, topics: &dyn Topics) -> u64 {
-        let matched = self.patterns.values().filter_map(|pattern| pattern.topics.as_deref()).flatten();
-        let all: BTreeSet<&Text> = self.names.keys().chain(matched).collect();
+        let matched = self.patterns.keys().flat_map(|regex| self.topics_of(Some(regex)));
+        let all: BTreeSet<&str> = self.names.keys().map(Text::as_str).chain(matched).collect();
         let mut seen = Vec::new();
         for name in all {
-            if let Some((id, partitions)) = topics.topic(name.as_str()) {
+            if let Some((id, partitions)) = topics.topic(name) {
                 seen.extend_from_slice(&id.to_le_bytes());
                 seen.extend_from_slice(&partitions.to_le_bytes());
             }
@@ -212,18 +283,27 @@ impl ConsumerGroup {
         }
     }
 
-    /// The topics of patterns are known. Targets follow with the next heartbeats.
-    pub fn resolved(&mut self, ctx: &Ctx, resolved: Vec<ResolvedRegex>) {
+    /// The topics of patterns are known. Targets follow with the next heartbeats. Those that there is no room for are
+    /// as if nobody had looked: they are looked for again.
+    pub fn resolved(&mut self, ctx: &mut Ctx, resolved: Vec<ResolvedRegex>) {
         self.resolving = false;
         // After a start they are what they were, as far as anybody knows, and only the topics are compared.
         let were_known = std::mem::replace(&mut self.patterns_known, true);
         let mut wishes_changed = false;
         for (regex, names) in resolved {
-            if let Some(pattern) = self.patterns.get_mut(&regex) {
-                // Also where others subscribe to the same topics already, so that the topics of all are no others.
-                wishes_changed |= were_known && pattern.topics.as_deref() != Some(&names);
-                pattern.topics = Some(names.into());
+            let Some(pattern) = self.patterns.get_mut(&regex) else { continue };
+            if pattern.topics.as_ref() == Some(&names) {
+                continue;
             }
+            let (before, after) = (pattern.topics.as_ref().map_or(0, TopicNames::bytes), names.bytes());
+            if after > before && !ctx.reserve(after - before) {
+                continue;
+            }
+            ctx.totals.remove_bytes(before.saturating_sub(after));
+            ctx.totals.resolve_pattern(before, after);
+            // Also where others subscribe to the same topics already, so that the topics of all are no others.
+            wishes_changed |= were_known;
+            pattern.topics = Some(names);
         }
         // What is compared next includes them.
         self.topics_seen = None;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::ConsumerGroup;
 use crate::assignor::{ASSIGNORS, AssignableTopic, Assigning, Assignor, Subscriber};
 use crate::coordinator::ctx::{At, Ctx};
-use crate::limits::{ASSIGNED_INLINE_MAX, WORK_SLICE_MEMBERS};
+use crate::limits::{ASSIGNED_INLINE_MAX, PARTITION_BYTES, WORK_SLICE_MEMBERS};
 use crate::{Effect, PartitionSet, Text};
 
 /// Targets on their way into the group.
@@ -42,7 +42,8 @@ impl ConsumerGroup {
         self.assigned_at_ms = Some(at.ms);
         let (question, asked) = self.question(ctx);
         let partitions: usize = question.topics.iter().map(|topic| topic.partitions as usize).sum();
-        if question.members.len() + partitions <= ASSIGNED_INLINE_MAX {
+        let has_room = self.make_room(ctx, partitions);
+        if has_room && question.members.len() + partitions <= ASSIGNED_INLINE_MAX {
             let targets = self.assignor().assign(&question);
             for ((slot, _), target) in asked.into_iter().zip(targets) {
                 self.set_target(ctx, slot, target);
@@ -54,6 +55,10 @@ impl ConsumerGroup {
             // Members must not stand at epoch 0: until the first targets come they have those of an epoch before.
             self.assigned(self.epoch);
             self.bump();
+        }
+        if !has_room {
+            // Everybody stays with what it has; it is tried again after the interval.
+            return;
         }
         self.assigning = Some(self.epoch);
         ctx.effects.push_back(Effect::ComputeAssignment {
@@ -68,10 +73,10 @@ impl ConsumerGroup {
     /// What the assignor has to go by, and the members in its order.
     fn question(&self, ctx: &Ctx) -> (Assigning, Asked) {
         let mut topics = Vec::new();
-        let mut places: HashMap<Text, Option<usize>> = HashMap::new();
-        let mut place_of = |name: &Text| {
-            *places.entry(name.clone()).or_insert_with(|| {
-                let (id, partitions) = ctx.topics.topic(name.as_str())?;
+        let mut places: HashMap<&str, Option<usize>> = HashMap::new();
+        let mut place_of = |name| {
+            *places.entry(name).or_insert_with(|| {
+                let (id, partitions) = ctx.topics.topic(name)?;
                 topics.push(AssignableTopic { id, partitions });
                 Some(topics.len() - 1)
             })
@@ -83,8 +88,9 @@ impl ConsumerGroup {
         for (slot, member) in self.members.iter() {
             let wishes = (member.names.clone(), member.regex.clone());
             let topics = lists.entry(wishes).or_insert_with(|| {
-                let mut list: Vec<usize> = self.names_of(member).iter().filter_map(&mut place_of).collect();
+                let mut list: Vec<usize> = self.names_of(member).filter_map(&mut place_of).collect();
                 list.sort_unstable();
+                list.dedup();
                 list.into()
             });
             members.push(Subscriber {
@@ -96,6 +102,32 @@ impl ConsumerGroup {
             asked.push((slot as u32, member.uid));
         }
         (Assigning { topics, members }, asked)
+    }
+
+    /// Counts so many partitions, or as many as members have, if that is more. `false` when there is no room.
+    pub fn make_room(&mut self, ctx: &mut Ctx, partitions: usize) -> bool {
+        let partitions = partitions.max(self.owners.len());
+        if partitions > self.room {
+            if !ctx.reserve((partitions - self.room) * PARTITION_BYTES) {
+                return false;
+            }
+            self.room = partitions;
+        }
+        self.give_back_room(ctx, partitions);
+        true
+    }
+
+    /// Counts no more than so many partitions.
+    pub(super) fn give_back_room(&mut self, ctx: &mut Ctx, partitions: usize) {
+        ctx.totals.remove_bytes(self.room.saturating_sub(partitions) * PARTITION_BYTES);
+        self.room = self.room.min(partitions);
+    }
+
+    /// Counts what was kept, whether or not there would be room for it.
+    pub(super) fn count_restored(&mut self, ctx: &mut Ctx) {
+        let targets = self.members.iter().map(|(_, member)| member.target.len()).sum::<usize>();
+        self.room = targets.max(self.owners.len());
+        ctx.totals.add_bytes(self.room * PARTITION_BYTES);
     }
 
     fn set_target(&mut self, ctx: &mut Ctx, slot: u32, target: PartitionSet) {
