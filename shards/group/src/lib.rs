@@ -24,7 +24,9 @@ mod text;
 mod topics;
 
 pub use batch::{Batch, Batcher, Written};
-pub use coordinator::{Coordinator, DeletedTopic, MemberState, ResolvedRegex, State, TopicNames, resolve_regexes};
+pub use coordinator::{
+    Coordinator, DeletedTopic, MemberState, ResolvedRegex, State, TopicNames, member_visits, resolve_regexes,
+};
 pub use effect::{ConnectionId, Effect, Now, PersistId, ReplyToken, StoreError, TimerKey};
 pub use error::ErrorCode;
 pub use limits::{GroupConfig, MigrationPolicy, Totals};

@@ -26,6 +26,9 @@ pub const NEW_MEMBER_SESSION_MS: u64 = 5 * 60 * 1000;
 /// Members looked at between two effects, at well under 1 us each.
 pub const WORK_SLICE_MEMBERS: usize = 16;
 
+/// Records of one write, where a step makes more: what takes a write in takes some 300 ns for each.
+pub const RECORDS_PER_WRITE: usize = 256;
+
 /// Members and partitions together up to which an assignment is made on the shard itself; some 100 us.
 pub const ASSIGNED_INLINE_MAX: usize = 512;
 

@@ -5,31 +5,40 @@ use std::ops::{Index, IndexMut};
 
 use slab::Slab;
 
-/// Members by slot. How often one is looked at is counted, so that a test can tell whether what one member does
-/// goes through the others.
-#[derive(Debug)]
-pub(super) struct Members<M> {
-    /// Boxed, so that a large group grows without moving its members in one go.
-    slots: Slab<Box<M>>,
-    visits: Cell<u64>,
+thread_local! {
+    static VISITS: Cell<u64> = const { Cell::new(0) };
 }
+
+/// How often members of groups were looked at on this thread so far, so that a test can tell whether what one member
+/// does goes through the others, and how many are looked at in one go.
+pub fn member_visits() -> u64 {
+    VISITS.get()
+}
+
+fn visit() {
+    VISITS.set(VISITS.get() + 1);
+}
+
+/// Members by slot. Boxed, so that a large group grows without moving its members in one go.
+#[derive(Debug)]
+pub(super) struct Members<M>(Slab<Box<M>>);
 
 impl<M> Members<M> {
     pub fn new() -> Members<M> {
-        Members { slots: Slab::new(), visits: Cell::new(0) }
+        Members(Slab::new())
     }
 
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.0.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.0.is_empty()
     }
 
     /// Slots are below this.
     pub fn capacity(&self) -> usize {
-        self.slots.capacity()
+        self.0.capacity()
     }
 
     pub fn contains(&self, slot: usize) -> bool {
@@ -37,25 +46,28 @@ impl<M> Members<M> {
     }
 
     pub fn get(&self, slot: usize) -> Option<&M> {
-        self.visit();
-        self.slots.get(slot).map(|member| &**member)
+        self.0.get(slot).map(|member| {
+            visit();
+            &**member
+        })
     }
 
     /// Adds a member. Returns its slot.
     pub fn insert(&mut self, member: M) -> u32 {
-        self.slots.insert(Box::new(member)) as u32
+        visit();
+        self.0.insert(Box::new(member)) as u32
     }
 
     /// Takes the member out of a slot that is known to be taken.
     pub fn remove(&mut self, slot: usize) -> Box<M> {
-        self.visit();
-        self.slots.remove(slot)
+        visit();
+        self.0.remove(slot)
     }
 
     /// Members with their slots.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &M)> {
-        self.slots.iter().map(|(slot, member)| {
-            self.visit();
+        self.0.iter().map(|(slot, member)| {
+            visit();
             (slot, &**member)
         })
     }
@@ -63,16 +75,7 @@ impl<M> Members<M> {
     /// As [`Members::iter`], for checks that are no part of what a member does.
     #[cfg(debug_assertions)]
     pub fn uncounted(&self) -> impl Iterator<Item = (usize, &M)> {
-        self.slots.iter().map(|(slot, member)| (slot, &**member))
-    }
-
-    /// How often a member was looked at, also where there was none.
-    pub fn visits(&self) -> u64 {
-        self.visits.get()
-    }
-
-    fn visit(&self) {
-        self.visits.set(self.visits.get() + 1);
+        self.0.iter().map(|(slot, member)| (slot, &**member))
     }
 }
 
@@ -80,14 +83,14 @@ impl<M> Index<usize> for Members<M> {
     type Output = M;
 
     fn index(&self, slot: usize) -> &M {
-        self.visit();
-        &self.slots[slot]
+        visit();
+        &self.0[slot]
     }
 }
 
 impl<M> IndexMut<usize> for Members<M> {
     fn index_mut(&mut self, slot: usize) -> &mut M {
-        self.visit();
-        &mut self.slots[slot]
+        visit();
+        &mut self.0[slot]
     }
 }

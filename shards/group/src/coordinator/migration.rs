@@ -30,8 +30,9 @@ pub(super) struct Upgrade {
 /// A consumer group on its way down.
 #[derive(Debug)]
 pub(super) struct Downgrade {
-    /// Those that are still to be taken along, the first one last.
-    members: Vec<ConsumerMember>,
+    /// With those that are still to be taken along.
+    consumer: Box<ConsumerGroup>,
+    at: usize,
     /// Tombstones of the members; the group's own record follows.
     records: Vec<Record>,
 }
@@ -186,27 +187,29 @@ impl Group {
         if !may || !self.consumer.as_deref().is_some_and(is_due) {
             return;
         }
-        let Some(mut consumer) = self.consumer.take() else { return };
+        let Some(consumer) = self.consumer.take() else { return };
         self.generation = consumer.epoch();
         self.protocol_type = Text::from_static("consumer");
         self.protocol_name = consumer.common_protocol();
         self.set_state(ctx, State::Stable);
-        let records = consumer.tombstones();
-        let members = consumer.take_members(ctx);
-        self.works.push_back(Work::Downgrade(Downgrade { members, records }));
+        let mut records = consumer.removed_tombstones();
+        records.reserve_exact(consumer.member_count());
+        self.works.push_back(Work::Downgrade(Downgrade { consumer, at: 0, records }));
     }
 
     /// A slice of it; what is left, if anything.
     pub(super) fn advance_downgrade(&mut self, ctx: &mut Ctx, mut downgrade: Downgrade) -> Option<Downgrade> {
         for _ in 0..WORK_SLICE_MEMBERS {
-            let Some(member) = downgrade.members.pop() else {
+            let Some((member, tombstone)) = downgrade.consumer.take_member(ctx, &mut downgrade.at) else {
                 self.sessions_from_ms = self.at.ms;
-                ctx.persist(downgrade.records, Write::Unwatched);
+                self.works.push_back(Work::Keep(downgrade.records.into_iter()));
                 self.works.push_back(Work::keep_group(self, Write::Unwatched));
                 self.works.push_back(Work::ArmSessions { at: 0 });
                 self.works.push_back(Work::Prepare);
                 return None;
             };
+            downgrade.records.push(tombstone);
+            let member = *member;
             let Some(classic) = member.classic else { continue };
             let kept = MemberMetadata {
                 member_id: member.member_id,

@@ -56,6 +56,7 @@ use ctx::{At, Ctx, GroupRef, Phase, Wait, Write};
 pub use expiry::DeletedTopic;
 pub use group::State;
 use group::{Group, Hold};
+pub use members::member_visits;
 use spare::Spare;
 use sweep::Sweep;
 
@@ -113,13 +114,6 @@ impl Coordinator {
     /// Members of all groups.
     pub fn member_count(&self) -> usize {
         self.ctx.members
-    }
-
-    /// How often a member of this group was looked at so far: what one member does must not go through the others.
-    pub fn member_visits(&self, group_id: &Text) -> u64 {
-        let Some(slot) = self.by_id.get(group_id) else { return 0 };
-        let group = &self.groups[*slot as usize];
-        group.members.visits() + group.consumer.as_ref().map_or(0, |consumer| consumer.visits())
     }
 
     /// Bounds that were met here.

@@ -1,11 +1,12 @@
 //! A static member that restarts (KIP-345): it joins without an id and takes the place of the one that has
 //! its instance id.
 
-use super::ctx::{At, Ctx, Write};
+use super::ctx::{At, Ctx, Wait, Write};
 use super::group::{Group, Hold, State};
 use super::member::{Offer, ParkedJoin};
 use super::responses::{join_error, sync_error};
 use super::work::{JoinAnswer, Work};
+use crate::limits::WORK_SLICE_MEMBERS;
 use crate::request::JoinGroupRequest;
 use crate::response::JoinGroupResponse;
 use crate::{ErrorCode, Response, StoreError, Text};
@@ -18,6 +19,14 @@ pub(super) struct Replacement {
     old_member_id: Text,
     old_leader_id: Text,
     old_offer: Offer,
+}
+
+/// Whether the group would still choose its protocol, with a replacement's other order of names.
+#[derive(Debug)]
+pub(super) struct Revote {
+    replacement: Box<Replacement>,
+    at: usize,
+    votes: Vec<(Text, usize)>,
 }
 
 impl Group {
@@ -36,10 +45,17 @@ impl Group {
         let new_member_id = self.new_member_id(ctx, &instance);
         let old_member_id = self.rename(ctx, slot, new_member_id);
         self.fence(ctx, slot);
-        if self.state == State::Stable && self.still_chooses_the_same(slot, &old_offer) {
-            let replacement = Replacement { slot, parked, old_member_id, old_leader_id, old_offer };
-            let write = Write::Replacement { group: self.this, replacement: Box::new(replacement) };
-            self.works.push_back(Work::keep_group(self, write));
+        if self.state == State::Stable {
+            // Only another order of names can make the group choose otherwise: while it is stable, everything else is
+            // as it was when it chose.
+            let is_same = self.member(slot).offer.same_names(&old_offer);
+            let replacement = Box::new(Replacement { slot, parked, old_member_id, old_leader_id, old_offer });
+            if is_same {
+                self.keep_replacement(replacement);
+            } else {
+                ctx.waits.insert((parked.connection, self.this.slot, Wait::Queued(parked.token)));
+                self.works.push_back(Work::Revote(Revote { replacement, at: 0, votes: Vec::new() }));
+            }
             return Ok(());
         }
         self.park_join(ctx, slot, parked);
@@ -67,18 +83,28 @@ impl Group {
         old
     }
 
-    /// Whether the group would still choose its protocol. Only another order of names can change that: while
-    /// a group is stable, everything else is as it was when it chose.
-    fn still_chooses_the_same(&self, slot: u32, old_offer: &Offer) -> bool {
-        if self.member(slot).offer.same_names(old_offer) {
-            return true;
+    fn keep_replacement(&mut self, replacement: Box<Replacement>) {
+        let write = Write::Replacement { group: self.this, replacement };
+        self.works.push_back(Work::keep_group(self, write));
+    }
+
+    /// A slice of it; what is left, if anything.
+    pub(super) fn advance_revote(&mut self, ctx: &mut Ctx, mut revote: Revote) -> Option<Revote> {
+        for _ in 0..WORK_SLICE_MEMBERS {
+            let Some(voter) = self.next_member(&mut revote.at) else {
+                let Replacement { slot, parked, .. } = *revote.replacement;
+                ctx.waits.remove(&(parked.connection, self.this.slot, Wait::Queued(parked.token)));
+                if self.elected(&revote.votes) == self.protocol_name {
+                    self.keep_replacement(revote.replacement);
+                } else {
+                    self.park_join(ctx, slot, parked);
+                    self.joined_or_left(ctx, self.at);
+                }
+                return None;
+            };
+            self.vote(voter, &mut revote.votes);
         }
-        let mut votes = Vec::new();
-        let mut at = 0;
-        while let Some(voter) = self.next_member(&mut at) {
-            self.vote(voter, &mut votes);
-        }
-        self.elected(&votes) == self.protocol_name
+        Some(revote)
     }
 
     pub(super) fn replacement_kept(

@@ -12,7 +12,7 @@ use super::rebalance::JoinPhase;
 use super::responses::{join_error, sync_error};
 use super::subscription::Subscribing;
 use super::sync::Assigning;
-use crate::limits::WORK_SLICE_MEMBERS;
+use crate::limits::{RECORDS_PER_WRITE, WORK_SLICE_MEMBERS};
 use crate::record::GroupMetadata;
 use crate::response::{JoinGroupResponse, JoinGroupResponseMember, SyncGroupResponse};
 use crate::{ErrorCode, Record, ReplyToken, Response, Text};
@@ -36,6 +36,10 @@ pub(super) enum Work {
         at: usize,
         write: Write,
     },
+    /// Records are written that nobody waits for, some at a time.
+    Keep(std::vec::IntoIter<Record>),
+    /// A static member that came back may make the group choose another protocol.
+    Revote(super::static_member::Revote),
     /// Those that have not synced in time are removed.
     RemoveOwing {
         at: usize,
@@ -165,6 +169,11 @@ impl Work {
                 }
                 Some(Work::KeepGroup { metadata, at, write })
             }
+            Work::Keep(mut records) => {
+                ctx.persist(records.by_ref().take(RECORDS_PER_WRITE).collect(), Write::Unwatched);
+                (records.len() > 0).then_some(Work::Keep(records))
+            }
+            Work::Revote(revote) => group.advance_revote(ctx, revote).map(Work::Revote),
             Work::RemoveOwing { mut at } => {
                 for _ in 0..WORK_SLICE_MEMBERS {
                     let Some(slot) = group.next_member(&mut at) else {

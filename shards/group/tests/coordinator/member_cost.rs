@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ringgate_group::request::*;
-use ringgate_group::{ConnectionId, Text};
+use ringgate_group::{ConnectionId, Text, member_visits};
 
 use crate::consumer_world::*;
 use crate::world::*;
@@ -19,9 +19,9 @@ struct Visits(BTreeMap<&'static str, u64>);
 
 impl Visits {
     fn of<R>(&mut self, w: &mut World, what: &'static str, act: impl FnOnce(&mut World) -> R) {
-        let before = w.coordinator.member_visits(&GROUP.into());
+        let before = member_visits();
         act(w);
-        self.0.insert(what, w.coordinator.member_visits(&GROUP.into()) - before);
+        self.0.insert(what, member_visits() - before);
     }
 }
 

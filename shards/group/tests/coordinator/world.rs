@@ -8,7 +8,7 @@ use ringgate_group::request::*;
 use ringgate_group::response::*;
 use ringgate_group::{
     ConnectionId, Coordinator, Effect, ErrorCode, GroupConfig, Now, PersistId, Record, ReplyToken, Request, Response,
-    StoreError, Text, TimerKey, Totals, resolve_regexes,
+    StoreError, Text, TimerKey, Totals, member_visits, resolve_regexes,
 };
 
 pub const GROUP: &str = "g";
@@ -36,6 +36,8 @@ pub struct World {
     /// What is kept, by key.
     pub kept: BTreeMap<Bytes, Record>,
     pub writes: usize,
+    /// Most members that were looked at in one go.
+    pub most_visits: u64,
     next_token: u64,
 }
 
@@ -72,6 +74,7 @@ impl World {
             waiting: VecDeque::new(),
             kept: BTreeMap::new(),
             writes: 0,
+            most_visits: 0,
             next_token: 0,
         }
     }
@@ -96,7 +99,9 @@ impl World {
     }
 
     pub fn carry_out(&mut self) {
-        while let Some(effect) = self.coordinator.poll_effect() {
+        loop {
+            let effect = self.in_one_go(Coordinator::poll_effect);
+            let Some(effect) = effect else { break };
             match effect {
                 Effect::Reply { token, response } => {
                     self.open -= 1;
@@ -142,7 +147,15 @@ impl World {
                 }
             }
         }
-        self.coordinator.handle_persisted(self.now, id, result);
+        let now = self.now;
+        self.in_one_go(|coordinator| coordinator.handle_persisted(now, id, result));
+    }
+
+    fn in_one_go<R>(&mut self, step: impl FnOnce(&mut Coordinator) -> R) -> R {
+        let before = member_visits();
+        let result = step(&mut self.coordinator);
+        self.most_visits = self.most_visits.max(member_visits() - before);
+        result
     }
 
     pub fn complete_all(&mut self, result: Result<(), StoreError>) {
@@ -156,7 +169,8 @@ impl World {
         self.next_token += 1;
         let token = ReplyToken(self.next_token);
         self.open += 1;
-        self.coordinator.handle_request(self.now, token, ConnectionId(connection), request);
+        let now = self.now;
+        self.in_one_go(|it| it.handle_request(now, token, ConnectionId(connection), request));
         self.carry_out();
         token
     }

@@ -137,11 +137,6 @@ impl ConsumerGroup {
         }
     }
 
-    /// As [`Members::visits`].
-    pub fn visits(&self) -> u64 {
-        self.members.visits()
-    }
-
     pub fn has_members(&self) -> bool {
         !self.members.is_empty()
     }
@@ -317,19 +312,31 @@ impl ConsumerGroup {
         first.names().find(|name| self.support.get(*name) == Some(&self.classic_members)).cloned()
     }
 
-    /// What ends the members' records.
-    pub fn tombstones(&self) -> Vec<Record> {
-        let ids = self.members.iter().map(|(_, member)| member.member_id.clone());
-        let ids = ids.chain(self.changes.removed.iter().cloned());
-        ids.map(|member_id| Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id }).collect()
+    /// Takes the next member out, by its place in the list, and what ends its record. `at` moves on.
+    pub fn take_member(&mut self, ctx: &mut Ctx, at: &mut usize) -> Option<(Box<Member>, Record)> {
+        while *at < self.members.capacity() {
+            *at += 1;
+            if self.members.contains(*at - 1) {
+                let member = self.remove(ctx, *at as u32 - 1);
+                self.changes.removed.pop();
+                let tombstone = self.tombstone(&member.member_id);
+                return Some((member, tombstone));
+            }
+        }
+        None
     }
 
-    /// Takes all members out, the first one last in the list.
-    pub fn take_members(&mut self, ctx: &mut Ctx) -> Vec<Member> {
-        let slots: Vec<u32> = self.members.iter().map(|(slot, _)| slot as u32).rev().collect();
-        let members = slots.into_iter().map(|slot| *self.remove(ctx, slot)).collect();
-        self.changes = Changes::default();
-        members
+    /// What ends the records of members that are gone already.
+    pub fn removed_tombstones(&self) -> Vec<Record> {
+        self.changes.removed.iter().map(|member_id| self.tombstone(member_id)).collect()
+    }
+
+    fn tombstone(&self, member_id: &Text) -> Record {
+        Record::ConsumerMemberTombstone { group_id: self.id.clone(), member_id: member_id.clone() }
+    }
+
+    pub fn member_count(&self) -> usize {
+        self.members.len()
     }
 
     fn bump(&mut self) {
