@@ -219,3 +219,20 @@ fn names_that_all_members_share_are_held_once() {
     let more = world.totals.bytes() - one;
     assert!(more < 1_000 * size_of::<Text>() + 1_024, "{more}");
 }
+
+#[test]
+fn a_full_group_says_so_first_and_who_is_not_a_member_hears_that_before_what_is_wrong_with_its_pattern() {
+    let (mut world, _known) = world_with(&[("t", 1)], |config| config.max_members_per_group = 2);
+    Consumer::new("m1", &["t"]).join(&mut world);
+    let unknown = Consumer { epoch: 3, ..Consumer::new("m9", &["t"]) };
+    let with_none = |request| ConsumerGroupHeartbeatRequest { subscribed_topic_regex: Some("(".into()), ..request };
+    assert_eq!(world.beat_error(with_none(unknown.beating())), 25);
+    let mut fixed = Consumer { instance: Some("i".into()), ..Consumer::new("m2", &["t"]) };
+    fixed.join(&mut world);
+    assert_eq!(world.beat_error(unknown.beating()), 81);
+    assert_eq!(world.beat_error(with_none(unknown.joining())), 81);
+    // A static member that comes back is in the group.
+    assert_eq!(world.beat_error(fixed.leaving(-2)), 0);
+    fixed.member_id = "m3".into();
+    fixed.join(&mut world);
+}
