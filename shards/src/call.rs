@@ -16,10 +16,11 @@ use uuid::Uuid;
 
 use crate::catalogue::{Catalogue, NewTopic, Topic};
 use crate::metrics::ShardReport;
+use crate::store::stored::StoredBatch;
 use crate::topic_config::ConfigChange;
 use std::sync::Arc;
 
-pub use iggy::{IggyChange, IggyChangeCall, IggyChanged, IggyRefusal};
+pub use iggy::{DeleteSegmentsCall, IggyChange, IggyChangeCall, IggyChanged, IggyRefusal, SendCall, SentBatch};
 
 /// A call with a known kind of reply.
 pub trait Call: Into<Request> {
@@ -136,8 +137,8 @@ pub struct PartitionFetched {
     pub log_start_offset: i64,
     /// (epoch, end offset) from where on the client's log differs from this one.
     pub diverging_epoch: Option<(i32, i64)>,
-    /// Whole record batches.
-    pub records: Vec<Bytes>,
+    /// Whole batches, of either protocol.
+    pub records: Vec<StoredBatch>,
     /// What there is of what the client wants, in bytes: those of the records, and all that it allows for this
     /// partition when there is more than whole batches within its limits. This is what `min_bytes` is
     /// held against, as in Kafka, whose answers end in the middle of a batch.
@@ -160,7 +161,7 @@ impl PartitionFetched {
 
     /// The sum of the record bytes.
     pub fn bytes(&self) -> usize {
-        self.records.iter().map(Bytes::len).sum()
+        self.records.iter().map(StoredBatch::len).sum()
     }
 }
 
@@ -408,6 +409,8 @@ calls! {
     PartitionsCreated(CreatePartitionsCall) -> Vec<TopicResult>,
     ConfigsAltered(AlterConfigsCall) -> Vec<TopicResult>,
     CatalogueApplied(CatalogueCall) -> (),
+    Sent(SendCall) -> Result<SentBatch, IggyRefusal>,
+    SegmentsDeleted(DeleteSegmentsCall) -> Result<(), IggyRefusal>,
     IggyChangeDone(IggyChangeCall) -> Result<IggyChanged, IggyRefusal>,
     Reported(ReportCall) -> ShardReport,
 }

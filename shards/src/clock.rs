@@ -29,6 +29,11 @@ impl Clock {
         self.start + std::time::Duration::from_millis(mono_ms)
     }
 
+    /// Microseconds since the epoch, as Iggy's batches carry them.
+    pub fn wall_us(self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64)
+    }
+
     /// Milliseconds since the epoch, as records and offsets carry them.
     pub fn wall_ms(self) -> i64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)

@@ -269,6 +269,13 @@ impl Shard {
         let _owner = OwnerState::enter();
         match request {
             Request::Produced(call) => self.partitions.produce(self, call, to),
+            Request::Sent(call) => self.partitions.send(self, call, to),
+            Request::SegmentsDeleted(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move {
+                    Reply::SegmentsDeleted(shard.partitions.delete_segments(&shard, call).await)
+                });
+            }
             Request::Fetched(call) => {
                 let shard = self.clone();
                 self.answer_with(to, async move { Reply::Fetched(shard.partitions.fetch(&shard, to, call).await) });

@@ -24,6 +24,7 @@ use ringgate_wire::fetch;
 use ringgate_wire::records::{BatchHeader, Compression};
 
 use super::fetch_sessions::{Asked, Key, Mode, TopicKey, Wanted};
+use super::stored_batches::for_kafka;
 use super::{Operation, Outcome, RequestContext, Resource};
 use crate::net::limit_hits::Limit;
 
@@ -333,7 +334,8 @@ async fn round(
         asking.iter().map(|a| Fetched::failed(*a.plan.as_ref().err().unwrap_or(&ErrorCode::NONE))).collect();
     for ((_, indexes), call) in by_owner.iter().zip(calls) {
         for (&index, fetched) in indexes.iter().zip(call.await.0) {
-            joined[index] = from_owner(fetched);
+            let from = asking[index].plan.as_ref().map_or(0, |(_, wanted)| wanted.fetch_offset);
+            joined[index] = from_owner(shard, fetched, from).await;
         }
     }
     if by_owner.len() > 1 {
@@ -342,13 +344,17 @@ async fn round(
     joined
 }
 
-fn from_owner(fetched: PartitionFetched) -> Fetched {
+async fn from_owner(shard: &ShardHandle, fetched: PartitionFetched, fetch_offset: i64) -> Fetched {
+    let (records, error) = match for_kafka(shard, fetched.records, fetch_offset).await {
+        Ok(records) => (records, fetched.error),
+        Err(error) => (Vec::new(), error),
+    };
     Fetched {
-        error: fetched.error,
+        error,
         high_watermark: fetched.high_watermark,
         log_start_offset: fetched.log_start_offset,
         diverging_epoch: fetched.diverging_epoch,
-        records: fetched.records,
+        records,
         available: fetched.available,
     }
 }

@@ -47,6 +47,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod stored_batches;
 mod sync_group;
 #[cfg(test)]
 mod testing;

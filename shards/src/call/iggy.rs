@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use uuid::Uuid;
 
+use super::TopicPartition;
 use crate::catalogue::{ConsumerGroup, IggyOption, NewIggyTopic, Stream, Topic};
 use crate::iggy_code::IggyCode;
 use crate::topic_config::ConfigChange;
@@ -95,4 +97,33 @@ impl IggyRefusal {
     pub fn new(code: IggyCode, message: impl Into<String>) -> IggyRefusal {
         IggyRefusal { code, message: message.into() }
     }
+}
+
+/// Appends one batch of messages to a partition (Iggy's SendMessages). Answered when it is durable under the
+/// gateway's `fsync` setting.
+#[derive(Debug)]
+pub struct SendCall {
+    /// Where to.
+    pub at: TopicPartition,
+    /// The batch as received: its header of 256 bytes and the frames, not looked at.
+    pub batch: Bytes,
+}
+
+/// Where a batch of messages went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentBatch {
+    /// The offset of its first message.
+    pub base_offset: u64,
+    /// It was sent before: this is the offset of the first time.
+    pub duplicate: bool,
+}
+
+/// Removes the oldest closed segments of a partition (Iggy's DeleteSegments). The one that is appended to stays.
+/// Answered when they are gone on disk.
+#[derive(Debug)]
+pub struct DeleteSegmentsCall {
+    /// Where.
+    pub at: TopicPartition,
+    /// How many at most.
+    pub count: u32,
 }

@@ -15,10 +15,10 @@ use crate::turn::Turn;
 const HIGH_WATERMARK: i64 = -1;
 
 /// A log start that was moved and may not be on disk yet.
-struct Moved {
-    partition: Rc<Partition>,
-    log: Rc<LogDriver<PartitionLog>>,
-    log_start_offset: i64,
+pub(super) struct Moved {
+    pub(super) partition: Rc<Partition>,
+    pub(super) log: Rc<LogDriver<PartitionLog>>,
+    pub(super) log_start_offset: i64,
 }
 
 impl Partitions {
@@ -68,7 +68,8 @@ impl Partitions {
 }
 
 impl Moved {
-    async fn settled(self, shard: &ShardHandle) -> Result<i64, ErrorCode> {
+    /// The log start when it is on disk.
+    pub(super) async fn settled(self, shard: &ShardHandle) -> Result<i64, ErrorCode> {
         let Moved { partition, log, log_start_offset } = self;
         log.until(shard, |log| {
             if partition.deleted.get() {

@@ -2,16 +2,15 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 use ringgate_runtime::Panicked;
-use ringgate_wire::records::BatchHeader;
 
 use super::{Partition, Partitions};
 use crate::call::{FetchCall, PartitionFetch, PartitionFetched, ReplyTo, TopicPartition, Watch, WatchId};
 use crate::limits::{DISK_READ_BYTES_MAX, UNREADABLE_SAID_MS};
 use crate::store::embedded::partition::{Read, ReadJob};
+use crate::store::stored::StoredBatch;
 use crate::turn::Turn;
 use crate::{Shard, ShardHandle};
 
@@ -203,7 +202,7 @@ impl Partition {
         shard: &ShardHandle,
         job: ReadJob,
         budget: usize,
-    ) -> Result<std::io::Result<Vec<Bytes>>, Panicked> {
+    ) -> Result<std::io::Result<Vec<StoredBatch>>, Panicked> {
         let reading = &shard.partitions.reading;
         reading.set(reading.get() + budget);
         let read = shard.files.run(move || job.run()).await;
@@ -257,7 +256,7 @@ impl Partition {
 /// Whether nothing more can be read than was.
 fn is_all(fetched: &PartitionFetched, fetch_offset: i64) -> bool {
     let next = match fetched.records.last() {
-        Some(last) => BatchHeader::parse(last).map_or(fetched.high_watermark, |header| header.last_offset() + 1),
+        Some(last) => last.offsets().map_or(fetched.high_watermark, |(_, last)| last + 1),
         None if fetched.error.is_err() || fetched.diverging_epoch.is_some() => return true,
         None => fetch_offset,
     };

@@ -5,12 +5,14 @@
 //! each of them through. What is written is readable (the high watermark is the end of what is written);
 //! what asks for durability is answered when it is synced.
 
+mod arrive;
 mod delete_records;
 mod describe;
 mod fetch;
 mod offsets;
 mod produce;
 mod retention;
+mod send;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ringgate_group::route::ShardId;
-use ringgate_group::{DeletedTopic, ErrorCode, Text};
+use ringgate_group::{DeletedTopic, Text};
 
 use crate::call::{TopicPartition, WatchId};
 use crate::catalogue::{Catalogue, Topic};
@@ -72,12 +74,12 @@ pub(crate) struct Partition {
     config: Cell<TopicConfig>,
     /// `None`: its files could not be opened; it answers `KAFKA_STORAGE_ERROR(56)`.
     log: Option<Rc<LogDriver<PartitionLog>>>,
-    arriving: RefCell<VecDeque<produce::Arriving>>,
+    arriving: RefCell<VecDeque<arrive::Arriving>>,
     /// A batch is being looked through, in slices; those that arrive meanwhile queue behind it.
     walking: Cell<bool>,
     /// When the log last said that records cannot be read, in ms since the epoch.
     unreadable_said_ms: Cell<i64>,
-    acks: RefCell<VecDeque<produce::AwaitingAck>>,
+    acks: RefCell<Vec<arrive::AwaitingAck>>,
     deleted: Cell<bool>,
     /// The log has been closed by a failed write, and that was said.
     said_closed: Cell<bool>,
@@ -215,7 +217,7 @@ impl Partitions {
             self.open.borrow_mut().remove(&partition.at);
             self.cache.borrow_mut().forget(partition.at);
             partition.deleted.set(true);
-            partition.fail_all(shard, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+            partition.fail_all(shard);
             if let Some(log) = &partition.log {
                 log.idle(shard).await;
             }
@@ -267,6 +269,10 @@ impl Partitions {
     }
 }
 
+fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
+
 fn config_of(shard: &ShardHandle, topic: &Topic) -> TopicConfig {
     TopicConfig::parse(&topic.config, shard.settings.topic_defaults).unwrap_or_else(|why| {
         // It was checked when it was set; a newer ringgate may have known more.
@@ -293,8 +299,8 @@ impl Partition {
     }
 
     /// The partition is gone: nobody waits for it any longer.
-    fn fail_all(&self, shard: &Rc<Shard>, error: ErrorCode) {
-        self.fail_acks(shard, error);
+    fn fail_all(&self, shard: &Rc<Shard>) {
+        self.fail_acks(shard);
         self.wake_watches(shard);
     }
 }

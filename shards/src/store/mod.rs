@@ -2,3 +2,4 @@
 
 pub mod embedded;
 pub mod mapping;
+pub mod stored;

@@ -1,4 +1,5 @@
 //! Whole shards over an engine in memory, without a network: what one asks, another answers.
 
 mod iggy_changes;
+mod messages;
 mod world;

@@ -26,6 +26,10 @@ pub const KIND_BATCH: u8 = 1;
 pub const KIND_CHECKPOINT: u8 = 2;
 /// The end of a snapshot: the number of frames before it.
 pub const KIND_SNAPSHOT_END: u8 = 3;
+/// A message batch of Iggy's.
+pub const KIND_IGGY_BATCH: u8 = 4;
+/// An offset that a consumer stored, or let go of.
+pub const KIND_CONSUMER_OFFSET: u8 = 5;
 /// A topic was created.
 pub const KIND_TOPIC_CREATED: u8 = 16;
 /// A topic was deleted.

@@ -145,6 +145,19 @@ impl PartitionLog {
         self.trim_cache(bytes);
     }
 
+    /// Removes the oldest segments, at most so many and never the one that is appended to nor one that is not
+    /// written whole (Iggy's DeleteSegments). The log start then.
+    pub fn delete_segments(&mut self, count: usize) -> i64 {
+        if !self.is_closed() {
+            let closed = &self.segments[..self.segments.len() - 1];
+            let whole = closed.iter().take(count).take_while(|segment| segment.written == segment.size);
+            if let Some(end) = whole.last().map(|segment| segment.end_offset) {
+                self.advance_to(end.max(self.log_start_offset), None);
+            }
+        }
+        self.log_start_offset
+    }
+
     /// Forgets idempotent producers that were idle for too long, which else happens at the next append of one;
     /// says how many.
     pub fn expire_producers(&mut self, now_ms: i64) -> usize {

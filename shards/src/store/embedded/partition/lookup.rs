@@ -4,13 +4,16 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ringgate_wire::records::{self, BatchHeader, OpenBatch, RecordError};
+use ringgate_wire::iggy;
+use ringgate_wire::records::{self, OpenBatch, RecordError};
 
 use super::PartitionLog;
+use super::place::{Place, US_PER_MS};
 use super::read::Part;
 use super::segment::{self, Goal, Start};
 use crate::store::embedded::files::{Files, damaged};
 use crate::store::embedded::limits::{LOOKUP_DECOMPRESSED_BYTES, SCAN_CHUNK_BYTES};
+use crate::store::stored::StoredBatch;
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -130,11 +133,11 @@ impl LookupJob {
         let mut largest = -1;
         let Some(part) = self.parts.first() else { return Ok(largest) };
         let mut scanner = part.open(&*self.files, None, SCAN_CHUNK_BYTES)?;
-        while let Some((header, batch)) = part.next(&mut scanner)? {
-            if header.base_offset >= self.log_start_offset {
-                largest = largest.max(header.max_timestamp);
-            } else if header.last_offset() >= self.log_start_offset {
-                let times = self.kept(&header, &batch).map_err(|error| damaged(&part.path, error))?;
+        while let Some((place, batch)) = part.next(&mut scanner)? {
+            if place.base_offset >= self.log_start_offset {
+                largest = largest.max(place.max_timestamp);
+            } else if place.last_offset >= self.log_start_offset {
+                let times = self.kept(&place, &batch).map_err(|error| damaged(&part.path, error))?;
                 largest = times.into_iter().map(|(_, timestamp)| timestamp).fold(largest, i64::max);
             }
         }
@@ -144,34 +147,53 @@ impl LookupJob {
     fn at_or_after(&self, timestamp: i64) -> io::Result<Found> {
         for part in &self.parts {
             let mut scanner = part.open(&*self.files, None, 0)?;
-            while let Some((header, batch)) = part.next(&mut scanner)? {
-                if header.max_timestamp < timestamp || header.last_offset() < self.log_start_offset {
+            while let Some((place, batch)) = part.next(&mut scanner)? {
+                if place.max_timestamp < timestamp || place.last_offset < self.log_start_offset {
                     continue;
                 }
-                let found = if header.base_offset >= self.log_start_offset {
-                    records::first_at_or_after(&batch, timestamp)
-                } else {
-                    self.kept(&header, &batch).map(|times| times.into_iter().find(|(_, t)| *t >= timestamp))
+                let found = match &batch {
+                    StoredBatch::Kafka(batch) if place.base_offset >= self.log_start_offset => {
+                        records::first_at_or_after(batch, timestamp)
+                            .map(|found| found.map(|(delta, t)| (place.base_offset + i64::from(delta), t)))
+                            .map_err(|error| error.to_string())
+                    }
+                    _ => self.kept(&place, &batch).map(|times| times.into_iter().find(|(_, t)| *t >= timestamp)),
                 };
-                if let Some((delta, timestamp)) = found.map_err(|error| damaged(&part.path, error))? {
-                    let offset = header.base_offset + i64::from(delta);
-                    return Ok(Found { timestamp, offset, leader_epoch: header.partition_leader_epoch });
+                if let Some((offset, timestamp)) = found.map_err(|error| damaged(&part.path, error))? {
+                    return Ok(Found { timestamp, offset, leader_epoch: place.leader_epoch });
                 }
             }
         }
         Ok(Found::NOTHING)
     }
 
-    /// Offset delta and timestamp of the records that the log start leaves of a batch.
-    fn kept(&self, header: &BatchHeader, batch: &Bytes) -> Result<Vec<(i32, i64)>, RecordError> {
-        let batch = OpenBatch::open(batch, LOOKUP_DECOMPRESSED_BYTES)?;
-        let mut kept = Vec::new();
-        for record in batch.records() {
-            let record = record?;
-            if header.base_offset + i64::from(record.offset_delta) >= self.log_start_offset {
-                kept.push((record.offset_delta, record.timestamp));
-            }
-        }
-        Ok(kept)
+    /// Offset and timestamp of the records that the log start leaves of a batch.
+    fn kept(&self, place: &Place, batch: &StoredBatch) -> Result<Vec<(i64, i64)>, String> {
+        let mut times = match batch {
+            StoredBatch::Kafka(batch) => kafka_times(place, batch).map_err(|error| error.to_string())?,
+            StoredBatch::Iggy { batch, .. } => iggy_times(batch)?,
+        };
+        times.retain(|(offset, _)| *offset >= self.log_start_offset);
+        Ok(times)
     }
+}
+
+fn kafka_times(place: &Place, batch: &Bytes) -> Result<Vec<(i64, i64)>, RecordError> {
+    let batch = OpenBatch::open(batch, LOOKUP_DECOMPRESSED_BYTES)?;
+    let time = |record: records::Record| (place.base_offset + i64::from(record.offset_delta), record.timestamp);
+    batch.records().map(|record| record.map(time)).collect()
+}
+
+/// The time of a message is its producer's; the server's when it has none.
+fn iggy_times(batch: &Bytes) -> Result<Vec<(i64, i64)>, String> {
+    let messages = iggy::messages(batch).map_err(|error| error.to_string())?;
+    let server_us = messages.header().base_timestamp_us;
+    messages
+        .map(|message| {
+            let message = message.map_err(|error| error.to_string())?;
+            let us = if message.origin_timestamp_us == 0 { server_us } else { message.origin_timestamp_us };
+            let ms = i64::try_from(us / US_PER_MS).unwrap_or(i64::MAX);
+            Ok((i64::try_from(message.offset).unwrap_or(i64::MAX), ms))
+        })
+        .collect()
 }

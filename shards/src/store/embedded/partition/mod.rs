@@ -1,5 +1,6 @@
-//! The log of one partition: segments of frames, each with one Kafka batch as received except for base
-//! offset, leader epoch and, where wrong or LogAppendTime, timestamps with a new CRC.
+//! The log of one partition: segments of frames, each with one batch. Kafka's are as received except for base
+//! offset, leader epoch and, where wrong or LogAppendTime, timestamps with a new CRC; Iggy's except for
+//! partition, base offset, the server's time and the checksum.
 //!
 //! A value without I/O: `append` and `read` run at once on the shard, file work is given out by
 //! `poll_job`, done anywhere by [`Job::run`] and taken back by `handle_done`. What must stay true: offsets
@@ -11,6 +12,7 @@ mod checkpoint;
 mod chores;
 mod epochs;
 mod lookup;
+mod place;
 mod producers;
 mod read;
 mod recovery;
@@ -23,6 +25,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use ringgate_group::ErrorCode;
+use ringgate_wire::iggy::{self, IggyBatchHeader, IggyBatchInfo};
 use ringgate_wire::records::{self, BatchInfo};
 
 use super::append_files::{AppendFiles, Chunk, FileDone, FileJob};
@@ -30,9 +33,12 @@ use super::files::Files;
 use super::frame;
 use super::limits::{CHECKPOINT_BYTES, PRODUCER_EXPIRATION_MS, PRODUCERS_PER_PARTITION, SEGMENT_MS};
 use crate::call::ActiveProducer;
+use crate::iggy_code::IggyCode;
 use crate::log_driver::JobLog;
+use crate::store::stored::StoredBatch;
 use chores::{Chore, ChoreDone};
 use epochs::Epochs;
+use place::{Claim, Place, US_PER_MS};
 use producers::Producers;
 use segment::{Index, Segment};
 
@@ -100,6 +106,14 @@ pub enum AppendError {
         /// What would have followed.
         expected: i32,
     },
+    /// `UNKNOWN_PRODUCER_ID(59)`: of Iggy's producers alone.
+    #[error("producer {producer_id} is not known and sent sequence {got}, expected is 0")]
+    UnknownProducer {
+        /// Whose batch.
+        producer_id: i64,
+        /// Its first sequence.
+        got: i32,
+    },
     /// `INVALID_PRODUCER_EPOCH(47)`.
     #[error("producer {producer_id} sent epoch {got}, its current one is {current}")]
     InvalidProducerEpoch {
@@ -120,8 +134,19 @@ impl AppendError {
     pub fn code(&self) -> ErrorCode {
         match self {
             AppendError::OutOfOrderSequence { .. } => ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
+            AppendError::UnknownProducer { .. } => ErrorCode::UNKNOWN_PRODUCER_ID,
             AppendError::InvalidProducerEpoch { .. } => ErrorCode::INVALID_PRODUCER_EPOCH,
             AppendError::Closed(_) => ErrorCode::KAFKA_STORAGE_ERROR,
+        }
+    }
+
+    /// Iggy's code for it.
+    pub fn iggy_code(&self) -> IggyCode {
+        match self {
+            AppendError::OutOfOrderSequence { .. } => IggyCode::PRODUCER_SEQUENCE_OUT_OF_ORDER,
+            AppendError::UnknownProducer { .. } => IggyCode::PRODUCER_UNKNOWN,
+            AppendError::InvalidProducerEpoch { .. } => IggyCode::PRODUCER_EPOCH_FENCED,
+            AppendError::Closed(_) => IggyCode::CANNOT_APPEND_MESSAGE,
         }
     }
 }
@@ -151,7 +176,7 @@ struct Unwritten {
 struct Cached {
     base_offset: i64,
     last_offset: i64,
-    batch: Bytes,
+    batch: StoredBatch,
 }
 
 /// See the module's documentation.
@@ -254,7 +279,7 @@ impl PartitionLog {
         self.segments.iter().map(|s| s.size).sum()
     }
 
-    /// Appends one batch that was found to be right. `stamp`: it gets the broker's time (LogAppendTime).
+    /// Appends one batch of Kafka's that was found to be right. `stamp`: it gets the broker's time (LogAppendTime).
     /// The batch is copied. `poll_job` then has work.
     pub fn append(
         &mut self,
@@ -263,22 +288,12 @@ impl PartitionLog {
         info: &BatchInfo,
         stamp: bool,
     ) -> Result<Append, AppendError> {
-        if let Some(why) = self.appended.failure() {
-            return Err(AppendError::Closed(why.to_string()));
-        }
         let header = &info.header;
-        if header.producer_id >= 0
-            && let Some(known) = self.producers.check(header, now_ms)?
-        {
-            return Ok(Append {
-                base_offset: known.base_offset,
-                last_offset: known.last_offset,
-                log_append_time_ms: known.log_append_time_ms,
-                duplicate: true,
-            });
+        let claim = Claim::of_kafka(header);
+        if let Some(known) = self.admit(claim.as_ref(), now_ms)? {
+            return Ok(known);
         }
         let base_offset = self.end_offset;
-        let last_offset = base_offset + i64::from(header.last_offset_delta);
         let mut buffer = frame::begin(frame::KIND_BATCH, BATCH_VERSION, records.len());
         buffer.put_slice(records);
         let batch = &mut buffer[frame::HEADER_BYTES..];
@@ -291,23 +306,89 @@ impl PartitionLog {
             records::set_max_timestamp(batch, max_timestamp);
         }
         let bytes = frame::seal(buffer);
+        let batch = StoredBatch::Kafka(bytes.slice(frame::HEADER_BYTES..));
+        let place = Place {
+            base_offset,
+            last_offset: base_offset + i64::from(header.last_offset_delta),
+            max_timestamp,
+            leader_epoch: self.leader_epoch,
+            records: info.records,
+            claim,
+            log_append_time_ms: if stamp { now_ms } else { -1 },
+        };
+        Ok(self.push(now_ms, bytes, place, batch))
+    }
 
+    /// Appends one batch of Iggy's that was found to be right and gives it this number of its partition, its place
+    /// and the server's time. The batch is copied. `poll_job` then has work.
+    pub fn append_iggy(
+        &mut self,
+        now_us: u64,
+        batch: &[u8],
+        info: &IggyBatchInfo,
+        partition: u32,
+    ) -> Result<Append, AppendError> {
+        let now_ms = i64::try_from(now_us / US_PER_MS).unwrap_or(i64::MAX);
+        let header = &info.header;
+        let claim = header.producer.and_then(|producer| Claim::of_iggy(producer, header.messages));
+        if let Some(known) = self.admit(claim.as_ref(), now_ms)? {
+            return Ok(known);
+        }
+        let base_offset = self.end_offset;
+        let stamped = IggyBatchHeader { base_timestamp_us: now_us, ..*header };
+        let max_timestamp = place::iggy_max_timestamp_ms(&IggyBatchInfo { header: stamped, ..*info });
+        let mut buffer = place::begin_iggy(self.leader_epoch, max_timestamp, batch.len());
+        buffer.put_slice(batch);
+        let stamped =
+            iggy::stamp(&mut buffer[place::IGGY_BATCH_AT..], partition.into(), base_offset.unsigned_abs(), now_us);
+        debug_assert!(stamped.is_ok(), "a batch that was walked: {stamped:?}");
+        let bytes = frame::seal(buffer);
+        let batch = bytes.slice(place::IGGY_BATCH_AT..);
+        let place = Place {
+            base_offset,
+            last_offset: base_offset + i64::from(header.messages) - 1,
+            max_timestamp,
+            leader_epoch: self.leader_epoch,
+            records: header.messages,
+            claim,
+            log_append_time_ms: -1,
+        };
+        let batch = StoredBatch::Iggy { batch, leader_epoch: self.leader_epoch };
+        Ok(self.push(now_ms, bytes, place, batch))
+    }
+
+    /// Whether a batch may be appended; if it was before, where.
+    fn admit(&mut self, claim: Option<&Claim>, now_ms: i64) -> Result<Option<Append>, AppendError> {
+        if let Some(why) = self.appended.failure() {
+            return Err(AppendError::Closed(why.to_string()));
+        }
+        let Some(claim) = claim else { return Ok(None) };
+        let known = self.producers.check(claim, now_ms)?;
+        Ok(known.map(|known| Append {
+            base_offset: known.base_offset,
+            last_offset: known.last_offset,
+            log_append_time_ms: known.log_append_time_ms,
+            duplicate: true,
+        }))
+    }
+
+    /// Takes in the frame of a batch that goes to the end.
+    fn push(&mut self, now_ms: i64, bytes: Bytes, place: Place, batch: StoredBatch) -> Append {
+        let Place { base_offset, last_offset, log_append_time_ms, .. } = place;
         let starts = self.roll_for(now_ms, bytes.len() as u64, last_offset);
         self.epochs.begin(self.leader_epoch, base_offset);
-        let log_append_time_ms = if stamp { now_ms } else { -1 };
-        if header.producer_id >= 0 {
-            self.producers.record(header, base_offset, log_append_time_ms, now_ms);
+        if let Some(claim) = &place.claim {
+            self.producers.record(claim, base_offset, log_append_time_ms, now_ms);
         }
         self.end_offset = last_offset + 1;
         let segment = self.segments.last_mut().expect("a log has a segment");
-        segment.add(base_offset, last_offset, bytes.len() as u64, max_timestamp, now_ms);
+        segment.add(base_offset, last_offset, bytes.len() as u64, place.max_timestamp, now_ms);
         self.unwritten.push_back(Unwritten {
             end_offset: self.end_offset,
             segment: segment.base_offset,
             size: segment.size,
             max_timestamp: segment.max_timestamp,
         });
-        let batch = bytes.slice(frame::HEADER_BYTES..);
         self.cached_bytes += batch.len();
         self.cache.push_back(Cached { base_offset, last_offset, batch });
         self.since_checkpoint += bytes.len() as u64;
@@ -315,7 +396,7 @@ impl PartitionLog {
         if self.since_checkpoint >= self.config.checkpoint_bytes {
             self.capture_checkpoint();
         }
-        Ok(Append { base_offset, last_offset, log_append_time_ms, duplicate: false })
+        Append { base_offset, last_offset, log_append_time_ms, duplicate: false }
     }
 
     /// Begins another segment when the last one has no room or is too old; its path then.

@@ -2,16 +2,16 @@
 //! and a gap is refused.
 //!
 //! Rules as in Kafka: five batches are remembered; a producer that is not known may begin at any
-//! sequence; a newer epoch begins at 0; sequences wrap from 2^31 - 1 to 0.
+//! sequence; a newer epoch begins at 0; sequences wrap from 2^31 - 1 to 0. Iggy's are the same, except that one
+//! that is not known has to begin at 0.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use bytes::{Buf, BufMut};
-use ringgate_wire::records::BatchHeader;
-
 use super::AppendError;
+use super::place::Claim;
 use crate::call::ActiveProducer;
 use crate::store::embedded::limits::PRODUCER_WINDOW;
+use bytes::{Buf, BufMut};
 
 /// The producers of a partition, bounded in number and in age.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Producers {
         self.by_id.len()
     }
 
-    /// All of them, by id.
+    /// Those of Kafka's, by id.
     pub(crate) fn active(&self) -> Vec<ActiveProducer> {
         let active = |(&producer_id, producer): (&i64, &Producer)| ActiveProducer {
             producer_id,
@@ -61,29 +61,32 @@ impl Producers {
             last_sequence: producer.batches.back().map_or(-1, |batch| batch.last_sequence),
             last_timestamp: producer.used_ms,
         };
-        let mut all: Vec<ActiveProducer> = self.by_id.iter().map(active).collect();
+        let kafkas = self.by_id.iter().filter(|(id, _)| **id >= 0);
+        let mut all: Vec<ActiveProducer> = kafkas.map(active).collect();
         all.sort_unstable_by_key(|producer| producer.producer_id);
         all
     }
 
     /// Whether this batch may be appended: `Some` is the batch that it repeats.
-    pub(crate) fn check(&mut self, header: &BatchHeader, now_ms: i64) -> Result<Option<Sequenced>, AppendError> {
+    pub(super) fn check(&mut self, claim: &Claim, now_ms: i64) -> Result<Option<Sequenced>, AppendError> {
         self.expire(now_ms);
-        let Some(producer) = self.by_id.get(&header.producer_id) else { return Ok(None) };
-        let (first, last) = (header.base_sequence, last_sequence(header));
-        if header.producer_epoch < producer.epoch {
-            return Err(AppendError::InvalidProducerEpoch {
-                producer_id: header.producer_id,
-                got: header.producer_epoch,
-                current: producer.epoch,
-            });
+        let (producer_id, first, last) = (claim.id_as_sent(), claim.first_sequence, last_sequence(claim));
+        let Some(producer) = self.by_id.get(&claim.producer_id) else {
+            if claim.is_iggys() && first != 0 {
+                return Err(AppendError::UnknownProducer { producer_id, got: first });
+            }
+            return Ok(None);
+        };
+        if claim.epoch < producer.epoch {
+            let (got, current) = (claim.epoch, producer.epoch);
+            return Err(AppendError::InvalidProducerEpoch { producer_id, got, current });
         }
-        let expected = if header.producer_epoch > producer.epoch {
+        let expected = if claim.epoch > producer.epoch {
             0
         } else {
             let known = producer.batches.iter().find(|b| (b.first_sequence, b.last_sequence) == (first, last));
             if let Some(known) = known.copied() {
-                self.touch(header.producer_id, now_ms);
+                self.touch(claim.producer_id, now_ms);
                 return Ok(Some(known));
             }
             match producer.batches.back() {
@@ -92,32 +95,32 @@ impl Producers {
             }
         };
         if first != expected {
-            return Err(AppendError::OutOfOrderSequence { producer_id: header.producer_id, got: first, expected });
+            return Err(AppendError::OutOfOrderSequence { producer_id, got: first, expected });
         }
         Ok(None)
     }
 
     /// Remembers a batch that was appended.
-    pub(crate) fn record(&mut self, header: &BatchHeader, base_offset: i64, log_append_time_ms: i64, now_ms: i64) {
-        let id = header.producer_id;
+    pub(super) fn record(&mut self, claim: &Claim, base_offset: i64, log_append_time_ms: i64, now_ms: i64) {
+        let id = claim.producer_id;
         let producer = self.by_id.entry(id).or_insert_with(|| Producer {
-            epoch: header.producer_epoch,
+            epoch: claim.epoch,
             batches: VecDeque::new(),
             used: u64::MAX,
             used_ms: now_ms,
         });
-        if producer.epoch != header.producer_epoch {
-            producer.epoch = header.producer_epoch;
+        if producer.epoch != claim.epoch {
+            producer.epoch = claim.epoch;
             producer.batches.clear();
         }
         if producer.batches.len() == PRODUCER_WINDOW {
             producer.batches.pop_front();
         }
         producer.batches.push_back(Sequenced {
-            first_sequence: header.base_sequence,
-            last_sequence: last_sequence(header),
+            first_sequence: claim.first_sequence,
+            last_sequence: last_sequence(claim),
             base_offset,
-            last_offset: base_offset + i64::from(header.last_offset_delta),
+            last_offset: base_offset + i64::from(claim.last_delta),
             log_append_time_ms,
         });
         self.touch(id, now_ms);
@@ -194,8 +197,8 @@ impl Producers {
 }
 
 /// The sequence of a batch's last record.
-fn last_sequence(header: &BatchHeader) -> i32 {
-    wrapping_add(header.base_sequence, header.last_offset_delta)
+fn last_sequence(claim: &Claim) -> i32 {
+    wrapping_add(claim.first_sequence, claim.last_delta)
 }
 
 /// Sequences are 31 bits wide.
@@ -206,22 +209,14 @@ fn wrapping_add(sequence: i32, more: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ringgate_wire::iggy::IggyProducer;
 
-    fn header(producer_id: i64, producer_epoch: i16, base_sequence: i32, records: i32) -> BatchHeader {
-        BatchHeader {
-            base_offset: 0,
-            size: 61,
-            partition_leader_epoch: 0,
-            crc: 0,
-            attributes: 0,
-            last_offset_delta: records - 1,
-            base_timestamp: 0,
-            max_timestamp: 0,
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            records,
-        }
+    fn header(producer_id: i64, epoch: i16, first_sequence: i32, records: i32) -> Claim {
+        Claim { producer_id, epoch, first_sequence, last_delta: records - 1 }
+    }
+
+    fn iggy(id: u64, epoch: u16, base_sequence: u32, messages: u32) -> Claim {
+        Claim::of_iggy(IggyProducer { id, epoch, base_sequence }, messages).unwrap()
     }
 
     struct Case {
@@ -234,13 +229,13 @@ mod tests {
             Case { producers: Producers::new(3, 1000), end: 0 }
         }
 
-        fn append(&mut self, header: BatchHeader, now_ms: i64) -> Result<i64, i16> {
+        fn append(&mut self, header: Claim, now_ms: i64) -> Result<i64, i16> {
             match self.producers.check(&header, now_ms) {
                 Ok(Some(known)) => Ok(known.base_offset),
                 Ok(None) => {
                     let base = self.end;
                     self.producers.record(&header, base, -1, now_ms);
-                    self.end += i64::from(header.records);
+                    self.end += i64::from(header.last_delta) + 1;
                     Ok(base)
                 }
                 Err(error) => Err(error.code().0),
@@ -273,6 +268,23 @@ mod tests {
         assert_eq!(case.append(header(1, 3, 8, 1), 0), Err(47));
         assert_eq!(case.append(header(1, 5, 0, 1), 0), Ok(2), "nor is it the batch of the epoch before");
         assert_eq!(case.append(header(1, 5, 0, 1), 0), Ok(2));
+    }
+
+    #[test]
+    fn one_of_iggys_begins_at_0_and_is_none_of_kafkas_with_its_number() {
+        let mut case = Case::new();
+        assert_eq!(case.append(header(1, 0, 7, 1), 0), Ok(0));
+        assert_eq!(case.append(iggy(1, 0, 8, 1), 0), Err(59), "not known: it has to begin at 0");
+        assert_eq!(case.append(iggy(1, 0, 0, 2), 0), Ok(1));
+        assert_eq!(case.append(iggy(1, 0, 0, 2), 0), Ok(1), "sent again");
+        assert_eq!(case.append(iggy(1, 0, 0, 1), 0), Err(45), "the same sequence and another number of messages");
+        assert_eq!(case.append(iggy(1, 0, 3, 1), 0), Err(45));
+        assert_eq!(case.append(iggy(1, 1, 2, 1), 0), Err(45), "a newer epoch begins at 0");
+        assert_eq!(case.append(iggy(1, 1, 0, 1), 0), Ok(3));
+        assert_eq!(case.append(iggy(1, 0, 2, 1), 0), Err(47));
+        assert_eq!(case.append(header(1, 0, 8, 1), 0), Ok(4));
+        let seen: Vec<_> = case.producers.active().iter().map(|p| p.producer_id).collect();
+        assert_eq!(seen, [1], "Kafka's clients are told of their own");
     }
 
     #[test]

@@ -4,19 +4,18 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use ringgate_wire::records::BatchHeader;
-
+use super::PartitionLog;
+use super::place::{self, Place};
 use super::segment::{self, Goal, Start};
-use super::{BATCH_VERSION, PartitionLog};
 use crate::store::embedded::files::{Files, Open, damaged};
-use crate::store::embedded::frame::{self, Frame, Scanner, Step};
+use crate::store::embedded::frame::{self, Scanner, Step};
 use crate::store::embedded::limits::SCAN_CHUNK_BYTES;
+use crate::store::stored::StoredBatch;
 
 /// What a read comes to.
 pub enum Read {
     /// Whole batches, the first of which holds the offset; nothing was copied.
-    Cached(Vec<Bytes>),
+    Cached(Vec<StoredBatch>),
     /// To be read from the files.
     Disk(ReadJob),
     /// Nothing can be read there yet, or the first batch is over the budget.
@@ -85,7 +84,7 @@ impl PartitionLog {
 
 impl ReadJob {
     /// Reads whole batches without their frames, each found to be as it was written. Blocks.
-    pub fn run(self) -> io::Result<Vec<Bytes>> {
+    pub fn run(self) -> io::Result<Vec<StoredBatch>> {
         let mut batches = Vec::new();
         let mut left = self.max_bytes;
         for part in &self.parts {
@@ -95,11 +94,11 @@ impl ReadJob {
                 if scanner.next_len()?.is_some_and(|len| !batches.is_empty() && len > left + frame::HEADER_BYTES) {
                     return Ok(batches);
                 }
-                let Some((header, batch)) = part.next(&mut scanner)? else { break };
-                if header.last_offset() < self.offset {
+                let Some((place, batch)) = part.next(&mut scanner)? else { break };
+                if place.last_offset < self.offset {
                     continue;
                 }
-                if batches.is_empty() && header.base_offset > self.offset {
+                if batches.is_empty() && place.base_offset > self.offset {
                     return Err(damaged(&part.path, format!("offset {} is missing", self.offset)));
                 }
                 if batch.len() > left && !forced {
@@ -130,9 +129,9 @@ impl Part {
         }
         let mut found = scanner(at);
         let right = match found.step()? {
-            Step::Frame(frame) => match (batch_header(&frame), offset) {
-                (Some(header), Some(offset)) => header.base_offset <= offset,
-                (header, _) => header.is_some(),
+            Step::Frame(frame) => match (place::of_frame(&frame), offset) {
+                (Some((place, _)), Some(offset)) => place.base_offset <= offset,
+                (found, _) => found.is_some(),
             },
             Step::End | Step::Broken(_) => false,
         };
@@ -145,22 +144,14 @@ impl Part {
     }
 
     /// The next batch; `None` at the end.
-    pub(super) fn next(&self, scanner: &mut Scanner) -> io::Result<Option<(BatchHeader, Bytes)>> {
+    pub(super) fn next(&self, scanner: &mut Scanner) -> io::Result<Option<(Place, StoredBatch)>> {
         match scanner.step()? {
             Step::End => Ok(None),
             Step::Broken(at) => Err(damaged(&self.path, format!("no frame at {at}"))),
-            Step::Frame(frame) => match batch_header(&frame) {
-                Some(header) => Ok(Some((header, frame.payload))),
+            Step::Frame(frame) => match place::of_frame(&frame) {
+                Some(found) => Ok(Some(found)),
                 None => Err(damaged(&self.path, format!("no batch at {}", frame.position))),
             },
         }
     }
-}
-
-/// The header of the batch that a frame holds.
-pub(super) fn batch_header(frame: &Frame) -> Option<BatchHeader> {
-    if frame.kind != frame::KIND_BATCH || frame.version != BATCH_VERSION {
-        return None;
-    }
-    BatchHeader::parse(&frame.payload).filter(|header| header.size == frame.payload.len())
 }

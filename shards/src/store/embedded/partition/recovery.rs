@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::checkpoint::{self, Checkpoint, SegmentSummary};
 use super::epochs::Epochs;
+use super::place;
 use super::producers::Producers;
-use super::read::batch_header;
 use super::segment::{self, ENTRY_BYTES, Index, Segment};
 use super::{PartitionConfig, PartitionLog};
 use crate::store::embedded::append_files::{AppendFiles, Last};
@@ -236,18 +236,18 @@ impl Recovery {
             match scanner.step()? {
                 Step::End => break,
                 Step::Frame(frame) => {
-                    let Some(header) = batch_header(&frame).filter(|h| h.base_offset == segment.end_offset) else {
+                    let found = place::of_frame(&frame).map(|(place, _)| place);
+                    let Some(place) = found.filter(|place| place.base_offset == segment.end_offset) else {
                         return Err(damaged(
                             &path,
                             format!("offset {} is not at {}", segment.end_offset, frame.position),
                         ));
                     };
                     let bytes = frame.end() - frame.position;
-                    segment.add(header.base_offset, header.last_offset(), bytes, header.max_timestamp, modified_ms);
-                    self.epochs.begin(header.partition_leader_epoch, header.base_offset);
-                    if header.producer_id >= 0 {
-                        let stamp = if header.is_log_append_time() { header.max_timestamp } else { -1 };
-                        self.producers.record(&header, header.base_offset, stamp, self.now_ms);
+                    segment.add(place.base_offset, place.last_offset, bytes, place.max_timestamp, modified_ms);
+                    self.epochs.begin(place.leader_epoch, place.base_offset);
+                    if let Some(claim) = &place.claim {
+                        self.producers.record(claim, place.base_offset, place.log_append_time_ms, self.now_ms);
                     }
                 }
                 Step::Broken(at) => {

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use ringgate_wire::iggy::IggyWalker;
 use ringgate_wire::records::{self, BatchHeader, Walker};
 
 use super::checkpoint::{self, Checkpoint, SegmentSummary};
+use super::place::{self, Place};
 use super::producers::Producers;
-use super::read::batch_header;
 use super::segment::{self, ENTRY_BYTES, IndexEntry};
 use crate::store::embedded::files::{self, File, Files, Open};
 use crate::store::embedded::frame::Frame;
@@ -18,6 +19,7 @@ use crate::store::embedded::limits::{
     PRODUCER_EXPIRATION_MS, PRODUCERS_PER_PARTITION, VERIFY_INDEX_ENTRIES, VERIFY_WALK_BYTES,
 };
 use crate::store::embedded::verify::{Expected, Holdings, Report, Walked, walk};
+use crate::store::stored::StoredBatch;
 
 /// Reads the partition in `dir`; no leader can have had an epoch above `starts`.
 pub(in crate::store::embedded) fn verify(report: &mut Report, files: &dyn Files, dir: &Path, starts: i32) -> Holdings {
@@ -206,38 +208,42 @@ impl Look<'_> {
         let is_behind_gap = frame.position != at.end;
         at.has_gap |= is_behind_gap;
         at.end = frame.end();
-        let Some(header) = batch_header(frame) else {
+        let Some((place, batch)) = place::of_frame(frame) else {
             report.damage(&at.path, position, "the frame holds no record batch");
             at.has_gap = true;
             return;
         };
         let is_right = match is_behind_gap {
-            true => header.base_offset >= self.next_offset,
-            false => header.base_offset == self.next_offset,
+            true => place.base_offset >= self.next_offset,
+            false => place.base_offset == self.next_offset,
         };
         if !is_right {
-            let (found, expected) = (header.base_offset, self.next_offset);
+            let (found, expected) = (place.base_offset, self.next_offset);
             report.damage(&at.path, position, format!("offset {found} where {expected} comes next"));
         }
-        let epoch = header.partition_leader_epoch;
+        let epoch = place.leader_epoch;
         if epoch < self.leader_epoch || epoch > self.starts {
             let (before, starts) = (self.leader_epoch, self.starts);
             let what = format!("leader epoch {epoch} after {before}, of {starts} that there were");
             report.damage(&at.path, position, what);
         }
-        if let Err(why) = look_through(&header, &frame.payload) {
+        let looked_through = match &batch {
+            StoredBatch::Kafka(batch) => look_through(batch),
+            StoredBatch::Iggy { batch, .. } => look_through_iggys(&place, batch),
+        };
+        if let Err(why) = looked_through {
             report.damage(&at.path, position, why);
         } else {
             self.holds.batches += 1;
-            self.holds.records += u64::try_from(header.records).unwrap_or(0);
+            self.holds.records += u64::from(place.records);
         }
         let timestamp_before = if at.has_gap { None } else { Some(at.max_timestamp) };
-        at.index.frame(report, frame.position, header.base_offset.wrapping_sub(at.base_offset), timestamp_before);
-        self.next_offset = header.last_offset().saturating_add(1);
+        at.index.frame(report, frame.position, place.base_offset.wrapping_sub(at.base_offset), timestamp_before);
+        self.next_offset = place.last_offset.saturating_add(1);
         self.leader_epoch = self.leader_epoch.max(epoch);
-        at.max_timestamp = at.max_timestamp.max(header.max_timestamp);
+        at.max_timestamp = at.max_timestamp.max(place.max_timestamp);
         if let (Some(known), Some(checkpoint)) = (at.known, checkpoint) {
-            self.against_checkpoint(report, at, known, checkpoint, frame, &header);
+            self.against_checkpoint(report, at, known, checkpoint, frame, &place);
         }
     }
 
@@ -249,17 +255,17 @@ impl Look<'_> {
         known: Known<'_>,
         checkpoint: &Checkpoint,
         frame: &Frame,
-        header: &BatchHeader,
+        place: &Place,
     ) {
         if frame.end() > known.summary.size {
             return;
         }
-        let epoch = checkpoint.epochs.at(header.base_offset.max(checkpoint.log_start_offset));
+        let epoch = checkpoint.epochs.at(place.base_offset.max(checkpoint.log_start_offset));
         // Epochs from before the log start are forgotten.
-        if header.last_offset() >= checkpoint.log_start_offset && epoch != header.partition_leader_epoch {
+        if place.last_offset >= checkpoint.log_start_offset && epoch != place.leader_epoch {
             let what = format!(
                 "offset {} is of leader epoch {}, the checkpoint says {epoch}",
-                header.base_offset, header.partition_leader_epoch
+                place.base_offset, place.leader_epoch
             );
             report.damage(&at.path, Some(frame.position), what);
         }
@@ -285,8 +291,25 @@ fn known(checkpoint: &Checkpoint, base_offset: i64) -> Option<Known<'_>> {
     })
 }
 
-/// Walks every record of a batch.
-fn look_through(header: &BatchHeader, batch: &Bytes) -> Result<(), String> {
+/// Walks every message of a batch of Iggy's.
+fn look_through_iggys(place: &Place, batch: &Bytes) -> Result<(), String> {
+    let mut walker = IggyWalker::new(batch.clone());
+    let info = loop {
+        if let Some(walked) = walker.step(VERIFY_WALK_BYTES) {
+            break walked.map_err(|error| error.to_string())?;
+        }
+    };
+    let found = place::iggy_max_timestamp_ms(&info);
+    if found != place.max_timestamp {
+        let says = place.max_timestamp;
+        return Err(format!("the largest timestamp of its messages is {found}, its frame says {says}"));
+    }
+    Ok(())
+}
+
+/// Walks every record of a batch of Kafka's.
+fn look_through(batch: &Bytes) -> Result<(), String> {
+    let header = &BatchHeader::parse(batch).ok_or("the batch has no header")?;
     if !header.crc_is_right(batch) {
         return Err("the batch's CRC does not fit".into());
     }

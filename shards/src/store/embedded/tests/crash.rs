@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ringgate_group::route::Route;
+use ringgate_wire::iggy::BATCH_HEADER_BYTES;
 use uuid::Uuid;
 
 use super::logs::{config, offset, offsets, parts, tombstone, topic, topic_config};
-use super::{Sent, batch, content};
+use super::{Message, Sent, batch, content, messages};
 use crate::call::TopicPartition;
 use crate::catalogue::Topic;
 use crate::log_driver::JobLog;
@@ -75,6 +76,8 @@ struct PartitionModel {
     durable: i64,
     /// Of each producer: what was sent, and where it went.
     sent: HashMap<i64, Vec<(Sent, i64)>>,
+    /// And of that one of Iggy's.
+    sent_messages: Vec<(Message, i64)>,
 }
 
 /// What one shard's log of offsets must hold: `base`, then some of the history, at least `durable` of it.
@@ -215,6 +218,11 @@ impl World {
                 assert_eq!((again.base_offset, again.duplicate), (*base, true));
             }
         }
+        model.sent_messages.retain(|(_, base)| *base < model.durable);
+        if let Some((sent, base)) = model.sent_messages.last() {
+            let again = log.append_iggy(0, &sent.batch, &sent.info, 0).unwrap();
+            assert_eq!((again.base_offset, again.duplicate), (*base, true));
+        }
         self.partitions.insert(at, Driven::new(log));
     }
 
@@ -274,6 +282,20 @@ impl World {
             return;
         }
         self.next += 1;
+        if chance.below(3) == 0 {
+            let payload = format!("{} {}", self.next, "y".repeat(chance.below(90)));
+            let sequence = model.sent_messages.last().map_or(0, |(sent, _)| {
+                let header = sent.info.header;
+                header.producer.map_or(0, |producer| producer.base_sequence) + header.messages
+            });
+            let sent = messages(&vec![self.next as u64; 1 + chance.below(3)], &payload, Some((1, 0, sequence)));
+            let appended = driven.log.append_iggy(0, &sent.batch, &sent.info, 0).unwrap();
+            assert_eq!(appended.base_offset, model.appended.last().map_or(0, |(_, last, _)| last + 1));
+            let frames = sent.batch.slice(BATCH_HEADER_BYTES..);
+            model.appended.push((appended.base_offset, appended.last_offset, frames));
+            model.sent_messages.push((sent, appended.base_offset));
+            return;
+        }
         let producer = chance.below(3) as i64 - 1;
         let records = 1 + chance.below(3);
         let value = format!("{} {}", self.next, "x".repeat(chance.below(90)));

@@ -1,6 +1,7 @@
 //! The store as a whole: partitions in depth, faults, and crashes at every operation.
 
 mod crash;
+mod iggy;
 mod logs;
 mod partitions;
 mod retention;
@@ -10,11 +11,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use ringgate_wire::iggy::{BATCH_HEADER_BYTES, IggyBatchBuilder, IggyBatchInfo, IggyProducer, IggyWalker};
 use ringgate_wire::records::{BatchBuilder, BatchHeader, BatchInfo, Walker};
 
 use super::files::{DiskFiles, Files, MemFiles};
 use super::partition::{PartitionConfig, PartitionLog, Read};
 use crate::log_driver::JobLog;
+use crate::store::stored::StoredBatch;
 
 /// A batch as a producer sends it, looked through.
 #[derive(Clone)]
@@ -65,8 +68,27 @@ fn settle_with<L: JobLog>(log: &mut L, mut jobs: Vec<L::Job>) {
     }
 }
 
+/// A batch of Iggy's as a producer sends it, looked through.
+#[derive(Clone)]
+struct Message {
+    batch: Bytes,
+    info: IggyBatchInfo,
+}
+
+/// One message for each origin time in us, with this payload; `producer` is (id, epoch, first sequence).
+fn messages(origins_us: &[u64], payload: &str, producer: Option<(u64, u16, u32)>) -> Message {
+    let producer = producer.map(|(id, epoch, base_sequence)| IggyProducer { id, epoch, base_sequence });
+    let mut builder = IggyBatchBuilder::new(1 << 20).producer(producer);
+    for (nth, origin) in origins_us.iter().enumerate() {
+        builder.push(nth as u128 + 1, *origin, payload.as_bytes(), &[]).unwrap();
+    }
+    let batch = builder.finish(0, 0, 0).unwrap();
+    let info = IggyWalker::new(batch.clone()).step(1 << 20).expect("it is short").unwrap();
+    Message { batch, info }
+}
+
 /// What `read` gives, from memory or by its job.
-fn read(log: &PartitionLog, offset: i64, max_bytes: usize) -> Vec<Bytes> {
+fn stored(log: &PartitionLog, offset: i64, max_bytes: usize) -> Vec<StoredBatch> {
     match log.read(offset, max_bytes, true) {
         Read::Cached(batches) => batches,
         Read::Disk(job) => job.run().unwrap(),
@@ -74,18 +96,33 @@ fn read(log: &PartitionLog, offset: i64, max_bytes: usize) -> Vec<Bytes> {
     }
 }
 
+/// The bytes of that.
+fn read(log: &PartitionLog, offset: i64, max_bytes: usize) -> Vec<Bytes> {
+    stored(log, offset, max_bytes).iter().map(|batch| batch.bytes().clone()).collect()
+}
+
 /// Base offset, last offset and the bytes behind the header of every batch, each read on its own.
 fn content(log: &PartitionLog) -> Vec<(i64, i64, Bytes)> {
     let mut found = Vec::new();
     let mut offset = log.log_start_offset();
     while offset < log.high_watermark() {
-        let batches = read(log, offset, 1);
+        let batches = stored(log, offset, 1);
         assert_eq!(batches.len(), 1, "one batch when even that is over the budget");
-        let header = BatchHeader::parse(&batches[0]).unwrap();
-        assert!(header.crc_is_right(&batches[0]));
-        assert!((header.base_offset..=header.last_offset()).contains(&offset));
-        found.push((header.base_offset, header.last_offset(), batches[0].slice(61..)));
-        offset = header.last_offset() + 1;
+        let header_bytes = match &batches[0] {
+            StoredBatch::Kafka(batch) => {
+                assert!(BatchHeader::parse(batch).unwrap().crc_is_right(batch));
+                61
+            }
+            StoredBatch::Iggy { batch, .. } => {
+                let walked = IggyWalker::new(batch.clone()).step(1 << 20).expect("it is short");
+                walked.expect("it has its place and the right checksums");
+                BATCH_HEADER_BYTES
+            }
+        };
+        let (base, last) = batches[0].offsets().unwrap();
+        assert!((base..=last).contains(&offset));
+        found.push((base, last, batches[0].bytes().slice(header_bytes..)));
+        offset = last + 1;
     }
     assert_eq!(offset, log.high_watermark());
     found

@@ -506,9 +506,9 @@ proptest! {
             if let Read::Disk(job) = log.read(base, 1, true)
                 && let Ok(batches) = job.run()
             {
-                let header = BatchHeader::parse(&batches[0]).unwrap();
+                let header = BatchHeader::parse(batches[0].bytes()).unwrap();
                 prop_assert_eq!((header.base_offset, header.last_offset()), (base, last));
-                prop_assert_eq!(batches[0].slice(61..), bytes);
+                prop_assert_eq!(batches[0].bytes().slice(61..), bytes);
             }
         }
     }
