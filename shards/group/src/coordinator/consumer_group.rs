@@ -16,6 +16,8 @@ use crate::{ConnectionId, ErrorCode, Record, ReplyToken, Request, Response, Stor
 #[derive(Debug)]
 pub(super) struct ConsumerWrite {
     pub group: GroupRef,
+    /// [`Group::consumer_ends`] as of then: a group that has become another one since knows nothing of it.
+    ends: u64,
     changes: Changes,
     failed: u64,
     /// With the version of its request.
@@ -139,19 +141,19 @@ impl Group {
             None if !has_changes => return,
             _ => {}
         }
-        let (group, state_timestamp_ms) = (self.this, self.state_timestamp_ms);
+        let (group, ends, state_timestamp_ms) = (self.this, self.consumer_ends, self.state_timestamp_ms);
         let Some(consumer) = &mut self.consumer else { return };
         let (records, changes, failed) = consumer.write(state_timestamp_ms);
         self.offset_writes += 1;
-        ctx.persist(records, Write::Consumer(Box::new(ConsumerWrite { group, changes, failed, answer })));
+        ctx.persist(records, Write::Consumer(Box::new(ConsumerWrite { group, ends, changes, failed, answer })));
     }
 
     /// A write of the group is decided.
     pub(super) fn consumer_kept(&mut self, ctx: &mut Ctx, write: ConsumerWrite, result: Result<(), StoreError>) {
-        let ConsumerWrite { changes, failed, answer: waiting, .. } = write;
+        let ConsumerWrite { ends, changes, failed, answer: waiting, .. } = write;
         let result = match &mut self.consumer {
-            Some(consumer) => consumer.written(changes, failed, result),
-            None => result,
+            Some(consumer) if ends == self.consumer_ends => consumer.written(changes, failed, result),
+            _ => result,
         };
         if let Some((token, api_version, response)) = waiting {
             ctx.reply(token, answer(api_version, response, result));

@@ -134,6 +134,8 @@ pub(super) struct Group {
 
     /// What a consumer group (KIP-848) has in the place of all that is above; the group is that, then.
     pub consumer: Option<Box<ConsumerGroup>>,
+    /// How often it was one and has ceased to be while writes were under way.
+    pub consumer_ends: u64,
 
     pub offsets: Offsets,
     /// Writes of offsets that are not decided.
@@ -181,6 +183,7 @@ impl Group {
             assignment_epoch: 0,
             subscriptions: None,
             consumer: None,
+            consumer_ends: 0,
             offsets: Offsets::default(),
             offset_writes: 0,
             hold: Hold::None,

@@ -188,6 +188,7 @@ impl Group {
             return;
         }
         let Some(consumer) = self.consumer.take() else { return };
+        self.consumer_ends += 1;
         self.generation = consumer.epoch();
         self.protocol_type = Text::from_static("consumer");
         self.protocol_name = consumer.common_protocol();

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use ringgate_group::request::*;
-use ringgate_group::{ErrorCode, MigrationPolicy, Text};
+use ringgate_group::{ErrorCode, MigrationPolicy, Request, Response, Text};
 
 use crate::consumer_world::{Consumer, Known, assert_shared_out};
-use crate::world::{Client, Store, World};
+use crate::world::{Client, GROUP, Store, World};
 
 /// A subscription to `t`, with what the member has, if it says that.
 fn subscription(owned: Option<&[i32]>) -> Bytes {
@@ -193,6 +193,31 @@ fn s128_when_the_last_member_of_the_consumer_protocol_goes_the_group_is_classic_
     assert_eq!((joined.error_code, joined.generation_id), (ErrorCode::NONE, epoch + 2));
     assert_eq!(joined.leader, classic.client.member_id);
     assert_eq!(world.totals.members(), 1);
+}
+
+#[test]
+fn a_write_of_before_a_group_went_down_and_up_again_is_none_of_what_it_is_now() {
+    let (mut w, _) = world(MigrationPolicy::Bidirectional);
+    let mut classic = classic_group(&mut w, &[]);
+    let mut consumer = Consumer::new("c", &["t"]);
+    consumer.join(&mut w);
+    come_to_rest(&mut w, &mut classic, &mut consumer);
+    w.store = Store::Waits;
+    let heartbeat = |request| Request::ConsumerGroupHeartbeat(Box::new(request));
+    let left = w.ask(9, heartbeat(consumer.leaving(-1)));
+    consumer.epoch = 0;
+    let back = w.ask(9, heartbeat(consumer.joining()));
+    w.parked(left);
+    w.complete_all(Ok(()));
+    w.store = Store::Keeps;
+    for token in [left, back] {
+        assert!(matches!(w.answer(token), Response::ConsumerGroupHeartbeat(it) if it.error_code == ErrorCode::NONE));
+    }
+    // Nothing that was ever written keeps the group from its end.
+    w.beat(consumer.leaving(-1));
+    w.leave(vec![classic.client.leaving()]);
+    let token = w.ask(9, Request::DeleteGroup(DeleteGroupRequest { group_id: GROUP.into() }));
+    assert!(matches!(w.answer(token), Response::DeleteGroup(ErrorCode::NONE)));
 }
 
 #[test]
