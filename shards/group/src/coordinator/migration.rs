@@ -14,6 +14,7 @@ use super::work::Work;
 use crate::limits::{MigrationPolicy, WORK_SLICE_MEMBERS};
 use crate::record::MemberMetadata;
 use crate::request::ConsumerGroupHeartbeatRequest;
+use crate::response::ConsumerGroupHeartbeatResponse;
 use crate::{ErrorCode, Record, ReplyToken, Response, Text};
 
 /// A classic group on its way up.
@@ -21,10 +22,11 @@ use crate::{ErrorCode, Record, ReplyToken, Response, Text};
 pub(super) struct Upgrade {
     token: ReplyToken,
     request: Box<ConsumerGroupHeartbeatRequest>,
-    /// Until all members are found fit, the classic group is as it was.
+    /// Until all members are found fit and the newcomer is let in, the classic group is as it was.
     consumer: Box<ConsumerGroup>,
     at: usize,
-    is_fit: bool,
+    /// What the newcomer is told.
+    response: Option<ConsumerGroupHeartbeatResponse>,
 }
 
 /// A consumer group on its way down.
@@ -78,17 +80,15 @@ impl Group {
             return ctx.reply(token, refused(why));
         }
         consumer.begin_at(self.generation);
-        self.works.push_back(Work::Upgrade(Upgrade { token, request, consumer, at: 0, is_fit: false }));
+        self.works.push_back(Work::Upgrade(Upgrade { token, request, consumer, at: 0, response: None }));
     }
 
     /// A slice of it; what is left, if anything.
     pub(super) fn advance_upgrade(&mut self, ctx: &mut Ctx, mut upgrade: Upgrade) -> Option<Upgrade> {
-        if !upgrade.is_fit {
-            return self.take_along(ctx, upgrade);
-        }
+        let Some(response) = upgrade.response.take() else { return self.take_along(ctx, upgrade) };
         for _ in 0..WORK_SLICE_MEMBERS {
             let Some(slot) = self.next_member(&mut upgrade.at) else {
-                self.switch(ctx, upgrade);
+                self.switch(ctx, upgrade, response);
                 return None;
             };
             if let Some(join) = self.take_join(ctx, slot) {
@@ -99,9 +99,11 @@ impl Group {
             if let Some(sync) = self.take_sync(ctx, slot) {
                 ctx.reply(sync.token, sync_error(ErrorCode::REBALANCE_IN_PROGRESS));
             }
+            // Its successor counts in its place.
+            ctx.totals.add_member();
             self.remove_member(ctx, slot);
         }
-        Some(upgrade)
+        Some(Upgrade { response: Some(response), ..upgrade })
     }
 
     /// Builds the consumer group's members beside the classic ones. One that cannot be assigned to ends it all.
@@ -109,16 +111,16 @@ impl Group {
         for _ in 0..WORK_SLICE_MEMBERS {
             let Some(slot) = self.next_member(&mut upgrade.at) else {
                 if !upgrade.consumer.make_room(ctx, 0) {
-                    upgrade.consumer.clear(ctx);
+                    give_up(ctx, &mut upgrade.consumer);
                     ctx.reply(upgrade.token, refused((ErrorCode::COORDINATOR_NOT_AVAILABLE, None)));
                     return None;
                 }
-                return Some(Upgrade { at: 0, is_fit: true, ..upgrade });
+                return self.let_in(ctx, upgrade);
             };
             // Nothing keeps the leader of a classic group from giving a partition to two members.
             let is_sole = |member: &ConsumerMember| upgrade.consumer.is_free(&member.holding.assigned);
             let Some(member) = self.as_consumer(ctx, slot).filter(is_sole) else {
-                upgrade.consumer.clear(ctx);
+                give_up(ctx, &mut upgrade.consumer);
                 let message = format!(
                     "Group {} cannot become a consumer group: a member's subscription or assignment is not \
                      one that the coordinator can take over.",
@@ -127,11 +129,21 @@ impl Group {
                 ctx.reply(upgrade.token, refused((ErrorCode::GROUP_ID_NOT_FOUND, Some(message))));
                 return None;
             };
-            // Both count until the classic one goes.
-            ctx.totals.add_member();
             upgrade.consumer.take_in(ctx, member);
         }
         Some(upgrade)
+    }
+
+    /// The newcomer's heartbeat, while there is a way back: nothing becomes of the group by one that is refused.
+    fn let_in(&mut self, ctx: &mut Ctx, mut upgrade: Upgrade) -> Option<Upgrade> {
+        match upgrade.consumer.heartbeat(ctx, self.at, &upgrade.request) {
+            Ok(response) => Some(Upgrade { at: 0, response: Some(response), ..upgrade }),
+            Err(why) => {
+                give_up(ctx, &mut upgrade.consumer);
+                ctx.reply(upgrade.token, refused(why));
+                None
+            }
+        }
     }
 
     /// A classic member as one of a consumer group: stable at the group's generation with what it was assigned.
@@ -161,15 +173,15 @@ impl Group {
         Some(taken)
     }
 
-    /// From here on the group is a consumer group: the newcomer is let in, and everybody else finds out by its
-    /// heartbeat.
-    fn switch(&mut self, ctx: &mut Ctx, upgrade: Upgrade) {
+    /// From here on the group is a consumer group: the newcomer is in, and everybody else finds out by its heartbeat.
+    fn switch(&mut self, ctx: &mut Ctx, upgrade: Upgrade, response: ConsumerGroupHeartbeatResponse) {
         self.forget_pending(ctx);
         self.end_phases(ctx);
         self.protocol_name = None;
         self.set_state(ctx, upgrade.consumer.state());
         self.consumer = Some(upgrade.consumer);
-        self.consumer_heartbeat(ctx, self.at, upgrade.token, &upgrade.request);
+        let response = Response::ConsumerGroupHeartbeat(response);
+        self.keep_consumer(ctx, Some((upgrade.token, upgrade.request.api_version, response)));
         self.works.push_back(Work::ArmConsumers { at: 0 });
     }
 
@@ -229,4 +241,12 @@ impl Group {
         }
         Some(downgrade)
     }
+}
+
+/// Takes back members of which the classic ones still count.
+fn give_up(ctx: &mut Ctx, consumer: &mut ConsumerGroup) {
+    for _ in 0..consumer.member_count() {
+        ctx.totals.add_member();
+    }
+    consumer.clear(ctx);
 }

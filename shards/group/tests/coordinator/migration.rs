@@ -221,6 +221,36 @@ fn a_write_of_before_a_group_went_down_and_up_again_is_none_of_what_it_is_now() 
 }
 
 #[test]
+fn a_newcomer_that_there_is_no_room_for_makes_nothing_of_a_classic_group() {
+    let (mut w, _) = world(MigrationPolicy::Bidirectional);
+    w.config.max_total_members = 1;
+    w.restart();
+    let classic = classic_group(&mut w, &[]);
+    let before = (w.totals.members(), w.totals.bytes());
+    assert_eq!(w.beat_error(Consumer::new("c", &["t"]).joining()), ErrorCode::COORDINATOR_NOT_AVAILABLE.0);
+    assert_eq!((w.state().as_str(), w.consumers().error_code.0), ("Stable", 69));
+    assert_eq!(w.heartbeat(&classic.client), ErrorCode::NONE, "nobody is sent to join again");
+    assert_eq!((w.totals.members(), w.totals.bytes()), before);
+}
+
+#[test]
+fn a_static_member_that_starts_again_with_the_consumer_protocol_takes_the_place_of_what_it_was() {
+    let (mut w, _) = world(MigrationPolicy::Bidirectional);
+    let mut first = classic_group(&mut w, &[]);
+    let mut consumer = Consumer::new("c", &["t"]);
+    consumer.join(&mut w);
+    come_to_rest(&mut w, &mut first, &mut consumer);
+    let mut second = Classic::new(2);
+    second.client.instance = Some("i".into());
+    second.rejoin(&mut w);
+    // It was stopped without a word, as classic static members are, and is another process now.
+    let mut after = Consumer { instance: Some("i".into()), ..Consumer::new("after", &["t"]) };
+    after.join(&mut w);
+    assert_eq!(w.consumers().members.len(), 3);
+    assert!(w.consumers().members.iter().any(|member| member.member_id == "after"));
+}
+
+#[test]
 fn where_groups_may_not_come_down_classic_members_stay_in_the_consumer_group() {
     let (mut world, _known) = world(MigrationPolicy::Upgrade);
     let mut classic = classic_group(&mut world, b"");

@@ -214,10 +214,18 @@ impl ConsumerGroup {
         match owner {
             None if request.member_epoch == 0 => Ok(Speaker::Newcomer),
             None => Err(code(ErrorCode::UNKNOWN_MEMBER_ID)),
-            Some(slot) if request.member_epoch == 0 && self.member(slot).is_away() => Ok(Speaker::Returns(slot)),
+            // One that speaks the classic protocol never says that it is away: who starts again with the other takes its
+            // place.
+            Some(slot)
+                if request.member_epoch == 0
+                    && (self.member(slot).is_away() || self.member(slot).classic.is_some()) =>
+            {
+                Ok(Speaker::Returns(slot))
+            }
             Some(slot) if request.member_epoch == 0 => {
                 let message = format!(
-                    "Static member {} with instance id {instance_id} cannot join the group because the instance id                      is owned by member {}.",
+                    "Static member {} with instance id {instance_id} cannot join the group because the instance \
+                     id is owned by member {}.",
                     request.member_id,
                     self.member(slot).member_id
                 );
