@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ringgate_group::request::OffsetFetchRequest;
 use ringgate_group::response::JoinGroupResponse;
-use ringgate_group::{ErrorCode, PartitionSet, Record, Request, Response, Text, TopicIdPartition};
+use ringgate_group::{DeletedTopic, ErrorCode, PartitionSet, Record, Request, Response, Text, TopicIdPartition};
 
+use super::population::MIXED;
 use super::wire::Given;
 
 /// Generations of a group whose owners are remembered.
 const GENERATIONS_KEPT: usize = 8;
+
+/// Within this every shard knows what has become of topics, also where the machine stands still, us.
+const NEWS_US: u64 = 30_000_000;
 
 /// How long after a request to delete something it may take effect, us.
 const DELETION_US: u64 = 60_000_000;
@@ -56,6 +60,8 @@ struct Group {
     /// Grows when the group begins anew.
     life: u64,
     told: i32,
+    /// It has classic members alone.
+    is_classic: bool,
     /// The last generation that anybody was told to be complete.
     synced: i32,
     owners: BTreeMap<i32, HashMap<(Text, i32), Text>>,
@@ -83,11 +89,17 @@ impl Group {
 #[derive(Debug, Default)]
 pub struct Checks {
     pub failure: Option<(&'static str, String)>,
+    /// How often a group with members went from one protocol to the other.
+    pub migrations: u64,
     retention_us: u64,
     /// All clients do what they should and nothing fails: nothing that is subscribed to expires.
     pub is_settled: bool,
     /// In order, so that whatever is found first is found first every time.
     histories: BTreeMap<Key, History>,
+    /// When topics of these names were deleted last, us.
+    deleted_topics: BTreeMap<Text, u64>,
+    /// Their ids.
+    dead: HashSet<u128>,
     groups: BTreeMap<Text, Group>,
     evicted: HashSet<(Text, Text)>,
     holders: HashMap<(Text, TopicIdPartition), (usize, Text)>,
@@ -118,6 +130,12 @@ impl Checks {
 
     pub fn group_ids(&self) -> BTreeSet<Text> {
         self.groups.keys().cloned().chain(self.histories.keys().map(|key| key.0.clone())).collect()
+    }
+
+    /// A topic is gone, and what was committed for it.
+    pub fn topic_deleted(&mut self, now_us: u64, topic: &DeletedTopic) {
+        self.deleted_topics.insert(topic.name.clone(), now_us);
+        self.dead.insert(topic.topic_id);
     }
 
     /// A request reaches its coordinator.
@@ -212,13 +230,20 @@ impl Checks {
                     group.begin_anew();
                     group.epoch = 0;
                 }
-                Record::Group(metadata) => self.group(&metadata.group_id).epoch = 0,
+                Record::Group(metadata) => {
+                    let has_members = !metadata.members.is_empty();
+                    let group = self.group(&metadata.group_id);
+                    let before = std::mem::replace(&mut group.epoch, 0);
+                    let was_classic = std::mem::replace(&mut group.is_classic, has_members);
+                    self.migrations += u64::from(has_members && before > 0 && !was_classic);
+                }
                 Record::ConsumerGroup(metadata) => {
                     let group = self.group(&metadata.group_id);
                     if group.told > 0 {
                         group.begin_anew();
                     }
                     let before = std::mem::replace(&mut group.epoch, metadata.epoch);
+                    self.migrations += u64::from(std::mem::take(&mut self.group(&metadata.group_id).is_classic));
                     self.expect(metadata.epoch >= before, "the epoch of a group only grows", || {
                         format!("{} from {before} to {}", metadata.group_id, metadata.epoch)
                     });
@@ -252,7 +277,9 @@ impl Checks {
         let asked = self.groups.get(&key.0).and_then(|group| group.deleted_us);
         let told = self.histories.get(key).and_then(|history| history.values.get(history.acknowledged?));
         let written_us = told.map_or(0, |(_, written_us)| *written_us);
-        asked.is_some_and(|then| now_us < then + DELETION_US)
+        let deleted_us = self.deleted_topics.get(&key.1);
+        deleted_us.is_some_and(|deleted_us| written_us < deleted_us + NEWS_US)
+            || asked.is_some_and(|then| now_us < then + DELETION_US)
             || !self.is_settled && now_us.saturating_sub(written_us) + 1_000_000 >= self.retention_us
     }
 
@@ -304,7 +331,8 @@ impl Checks {
             }
             Response::OffsetFetch(answer) if answer.error_code == ErrorCode::NONE => {
                 let mut found: HashMap<Key, i64> = HashMap::new();
-                for topic in &answer.topics {
+                // What is of a topic that is gone is left out by whoever tells the client.
+                for topic in answer.topics.iter().filter(|topic| !self.dead.contains(&topic.topic_id)) {
                     for partition in &topic.partitions {
                         let key = (answer.group_id.clone(), topic.name.clone(), partition.partition_index);
                         found.insert(key, partition.committed_offset);
@@ -338,6 +366,10 @@ impl Checks {
     }
 
     fn joined(&mut self, asked: &Asked, answer: &JoinGroupResponse) {
+        // A classic member's generation is its own epoch while its group is a consumer group.
+        if asked.group == MIXED {
+            return;
+        }
         let group = self.group(&asked.group);
         if let Some(instance) = &asked.instance {
             group.statics.insert(answer.member_id.clone());
@@ -367,7 +399,7 @@ impl Checks {
     /// Somebody spoke as a member, and was taken for one.
     fn accepted(&mut self, asked: &Asked, what: &str) {
         let Some(group) = self.groups.get_mut(&asked.group) else { return };
-        if group.life != asked.life || asked.generation < 0 {
+        if group.life != asked.life || asked.generation < 0 || asked.group == MIXED {
             return;
         }
         if what == "sync" {
@@ -427,6 +459,13 @@ impl Checks {
             _ => place.is_some() && place >= floor && place <= durable,
         };
         let last = history.values.len();
+        let deleted_us = self.deleted_topics.get(&key.1).copied().unwrap_or_default();
+        let is_of_old = offset >= 0 && place.is_some_and(|place| history.values[place].1 < deleted_us);
+        self.expect(
+            !is_of_old || now_us < deleted_us + NEWS_US,
+            "what was committed for a deleted topic is gone",
+            || format!("{key:?} is {offset}, the topic was deleted at {deleted_us} us"),
+        );
         self.expect(holds, "no acknowledged commit is lost or overtaken, none is shown that is not durable", || {
             format!("{key:?} is {offset}, write {place:?} of {last}; acknowledged {floor:?}, durable {durable:?}")
         });

@@ -8,7 +8,7 @@ use ringgate_group::response::*;
 use ringgate_group::{ErrorCode, PartitionSet, Request, Response, Text};
 
 use super::client::{Client, Io, Line, Seen, Sent, Status, Wake};
-use super::wire::{Given, read_subscription, subscription};
+use super::wire::{Given, assignment, read_assignment, read_subscription, subscription};
 
 /// What a member has wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Manner {
     pub instance: Option<Text>,
     /// Gives up only what it has to (KIP-429); else everything, before every rebalance.
     pub cooperative: bool,
+    /// Others of its group speak the consumer protocol: what its leader gives is of the form that coordinators know.
+    pub mixed: bool,
     /// Heartbeats also while its join waits, as librdkafka does.
     pub heartbeats_always: bool,
     pub join_version: i16,
@@ -278,18 +280,22 @@ impl Classic {
             }
             next += 1;
         }
-        let assignment = |(n, (member, _)): (usize, &(&JoinGroupResponseMember, _))| Assignment {
-            member_id: member.member_id.clone(),
-            assignment: Given {
-                generation: answer.generation_id,
-                leader: answer.member_id.clone(),
-                member_id: member.member_id.clone(),
-                instance: member.group_instance_id.clone(),
-                partitions: given.get(&n).cloned().unwrap_or_default(),
-            }
-            .write(),
+        let to_member = |(n, (member, _)): (usize, &(&JoinGroupResponseMember, _))| {
+            let partitions = given.get(&n).cloned().unwrap_or_default();
+            let assignment = match self.manner.mixed {
+                true => assignment(&partitions),
+                false => Given {
+                    generation: answer.generation_id,
+                    leader: answer.member_id.clone(),
+                    member_id: member.member_id.clone(),
+                    instance: member.group_instance_id.clone(),
+                    partitions,
+                }
+                .write(),
+            };
+            Assignment { member_id: member.member_id.clone(), assignment }
         };
-        known.iter().enumerate().map(assignment).collect()
+        known.iter().enumerate().map(to_member).collect()
     }
 
     fn synced(&mut self, io: &mut Io<'_>, answer: SyncGroupResponse) {
@@ -303,15 +309,19 @@ impl Classic {
             ErrorCode::FENCED_INSTANCE_ID => return self.die(io, Line::Close),
             _ => return self.retry(io),
         }
-        let Some(given) = Given::read(&answer.assignment) else {
+        let given = match self.manner.mixed {
+            true => read_assignment(&answer.assignment),
+            false => Given::read(&answer.assignment).map(|given| given.partitions),
+        };
+        let Some(given) = given else {
             // Somebody has meddled with the group.
             io.send(Sent::Leave, self.leaving());
             self.forget();
             return self.retry(io);
         };
         self.phase = Phase::Stable;
-        let lost = self.owned.iter().any(|partition| !given.partitions.contains(partition));
-        self.owned = given.partitions;
+        let lost = self.owned.iter().any(|partition| !given.contains(partition));
+        self.owned = given;
         self.wake(io, self.manner.heartbeat_ms, Wake::Heartbeat);
         self.wake(io, self.manner.commit_ms, Wake::Commit);
         if self.manner.cooperative && lost {

@@ -27,7 +27,9 @@ impl World {
         self.store_fails_percent = 0;
         self.store_slow_percent = 0;
         self.delays.slow_percent = 0;
-        if self.gateway.is_up && self.gateway.shards.iter().any(|shard| shard.log_is_closed) {
+        let was_tight = self.gateway.config != self.gateway.wide;
+        self.gateway.config = self.gateway.wide.clone();
+        if self.gateway.is_up && (was_tight || self.gateway.shards.iter().any(|shard| shard.log_is_closed)) {
             self.die();
         }
         for client in 0..self.clients.len() {
@@ -106,10 +108,7 @@ impl World {
     }
 
     pub fn delete_groups(&mut self) {
-        if let Some((token, open)) = self.gateway.open.first_key_value() {
-            let details = format!("{token} of connection {} is not: {:?}", open.connection, open.asked);
-            self.checks.fail("every request is answered", details);
-        }
+        self.check_all_answered();
         self.gateway.answers_to_nobody.clear();
         for group in self.checks.group_ids() {
             self.ask(group.as_str(), Request::DeleteGroup(DeleteGroupRequest { group_id: group.clone() }));
@@ -117,7 +116,15 @@ impl World {
         self.queue.add(self.now_us + 10_000_000, Event::End);
     }
 
+    fn check_all_answered(&mut self) {
+        if let Some((token, open)) = self.gateway.open.first_key_value() {
+            let details = format!("{token} of connection {} is not: {:?}", open.connection, open.asked);
+            self.checks.fail("every request is answered", details);
+        }
+    }
+
     pub fn end(&mut self) {
+        self.check_all_answered();
         let refused = |response: &&Response| matches!(response, Response::DeleteGroup(code) if ![ErrorCode::NONE, ErrorCode::GROUP_ID_NOT_FOUND].contains(code));
         let refused = self.gateway.answers_to_nobody.values().find(refused).cloned();
         if let Some(response) = refused {

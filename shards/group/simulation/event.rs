@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ringgate_group::pipeline::RequestId;
-use ringgate_group::{PartitionSet, Request, ResolvedRegex, Response, TimerKey};
+use ringgate_group::{DeletedTopic, PartitionSet, Request, ResolvedRegex, Response, TimerKey};
 
 use super::client::Wake;
 use super::topics::Catalogue;
@@ -23,7 +23,7 @@ pub enum Event {
     Linger { run: u64, shard: usize },
     Computed { run: u64, shard: usize, group: (u32, u64), asked: Vec<(u32, u64)>, targets: Vec<PartitionSet> },
     Resolved { run: u64, shard: usize, group: (u32, u64), resolved: Vec<ResolvedRegex> },
-    Topics { run: u64, shard: usize, catalogue: Arc<Catalogue> },
+    Topics { run: u64, shard: usize, catalogue: Arc<Catalogue>, deleted: Vec<DeletedTopic> },
     Expire,
     Look,
     Thaw { run: u64, stood_ms: u64 },

@@ -137,6 +137,10 @@ pub struct Gateway {
     pub shards: Vec<Shard>,
     pub totals: Arc<Totals>,
     pub config: GroupConfig,
+    /// The bounds from the evening on, when everybody has to have room.
+    pub wide: GroupConfig,
+    /// Groups and members as of the last start.
+    pub least: (usize, usize),
     pub linger: Duration,
     pub mailbox_capacity: usize,
     pub slice_max: u64,
@@ -188,6 +192,7 @@ impl World {
                 mailbox: Mailbox::new(usize::from(shards)),
             });
         }
+        self.gateway.least = (totals.groups(), totals.members());
         for shard in 0..usize::from(shards) {
             self.pump(shard);
         }

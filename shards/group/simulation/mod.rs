@@ -54,6 +54,7 @@ pub struct Summary {
     pub commits: u64,
     pub rebalances: u64,
     pub crashes: u64,
+    pub migrations: u64,
 }
 
 impl Summary {
@@ -65,17 +66,18 @@ impl Summary {
         self.commits += other.commits;
         self.rebalances += other.rebalances;
         self.crashes += other.crashes;
+        self.migrations += other.migrations;
     }
 }
 
 impl std::fmt::Display for Summary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Summary { seeds, steps, requests, commits, rebalances, crashes, .. } = self;
+        let Summary { seeds, steps, requests, commits, rebalances, crashes, migrations, .. } = self;
         let hours = self.simulated_us as f64 / 3.6e9;
         write!(
             f,
             "{seeds} seeds, {steps} steps, {hours:.1} simulated hours, {requests} requests, {commits} acknowledged \
-             commits, {rebalances} rebalances, {crashes} crashes"
+             commits, {rebalances} rebalances, {migrations} migrations, {crashes} crashes"
         )
     }
 }

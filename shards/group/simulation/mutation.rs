@@ -8,9 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use ringgate_group::request::HeartbeatRequest;
 use ringgate_group::{
-    Batch, Batcher, ConnectionId, Coordinator, Effect, ErrorCode, GroupConfig, Now, PartitionSet, PersistId, Record,
-    ReplyToken, Request, ResolvedRegex, Response, StoreError, Text, TimerKey, Topics, Totals,
+    Batch, Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, ErrorCode, GroupConfig, Now, PartitionSet,
+    PersistId, Record, ReplyToken, Request, ResolvedRegex, Response, StoreError, Text, TimerKey, Totals,
 };
+
+use super::topics::Catalogue;
 
 /// What is wrong with a coordinator, or with what is around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,11 +55,17 @@ pub enum Mutation {
     StarvingSenderNotTold,
     /// What fits into a mailbox goes there, past what did not.
     BacklogOvertaken,
+    /// A topic that was deleted and made again has the id, and so the offsets, of the old one.
+    RecreatedTopicTakenForOld,
+    /// Whoever speaks the classic protocol in a consumer group is kept as one that does not.
+    ClassicMemberKeptAsConsumer,
+    /// There is room for any number of groups and members, whatever is set.
+    BoundsNotHeld,
 }
 
 impl Mutation {
     /// All that break something.
-    pub const ALL: [Mutation; 20] = [
+    pub const ALL: [Mutation; 23] = [
         Mutation::JoinTimerMissed,
         Mutation::SessionTimerMissed,
         Mutation::AcknowledgedBeforeDurable,
@@ -78,6 +86,9 @@ impl Mutation {
         Mutation::EpochGoesBack,
         Mutation::StarvingSenderNotTold,
         Mutation::BacklogOvertaken,
+        Mutation::RecreatedTopicTakenForOld,
+        Mutation::ClassicMemberKeptAsConsumer,
+        Mutation::BoundsNotHeld,
     ];
 }
 
@@ -93,6 +104,7 @@ pub struct Core {
     asked: HashMap<ReplyToken, (Text, Option<Text>)>,
     filling: HashSet<Bytes>,
     early: HashSet<PersistId>,
+    catalogue: Catalogue,
 }
 
 /// What a mutation knows of a group.
@@ -114,6 +126,15 @@ impl Core {
         random: impl FnMut() -> u128 + 'static,
         mutation: Mutation,
     ) -> Core {
+        let config = match mutation {
+            Mutation::BoundsNotHeld => GroupConfig {
+                max_groups: usize::MAX,
+                max_total_members: usize::MAX,
+                max_members_per_group: usize::MAX,
+                ..config
+            },
+            _ => config,
+        };
         Core {
             coordinator: Coordinator::new(config, totals, random),
             batcher: Batcher::new(linger),
@@ -124,6 +145,7 @@ impl Core {
             asked: HashMap::new(),
             filling: HashSet::new(),
             early: HashSet::new(),
+            catalogue: Catalogue::default(),
         }
     }
 
@@ -226,8 +248,18 @@ impl Core {
         }
     }
 
-    pub fn topics(&mut self, topics: Arc<dyn Topics>) {
+    pub fn topics(&mut self, topics: Arc<Catalogue>) {
+        if self.mutation == Mutation::RecreatedTopicTakenForOld {
+            self.catalogue.take_for_old(&topics);
+            return self.coordinator.handle_topics(Arc::new(self.catalogue.clone()));
+        }
         self.coordinator.handle_topics(topics);
+    }
+
+    pub fn topics_deleted(&mut self, now: Now, topics: Vec<DeletedTopic>) {
+        if self.mutation != Mutation::RecreatedTopicTakenForOld {
+            self.coordinator.handle_topics_deleted(now, topics);
+        }
     }
 
     pub fn expiry(&mut self, now: Now) {
@@ -316,6 +348,13 @@ impl Core {
 
     /// Whether anything is to be written.
     pub fn push(&mut self, now_us: u64, id: PersistId, mut records: Vec<Record>) {
+        if self.mutation == Mutation::ClassicMemberKeptAsConsumer {
+            for record in &mut records {
+                if let Record::ConsumerMember { member, .. } = record {
+                    member.classic = None;
+                }
+            }
+        }
         if self.mutation == Mutation::FirstWriteWins {
             let filling = &mut self.filling;
             records.retain(|record| filling.insert(record.key()));

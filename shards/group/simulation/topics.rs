@@ -2,26 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use ringgate_group::Topics;
+use ringgate_group::{DeletedTopic, Topics};
 
 /// One version of all topics.
 #[derive(Debug, Clone, Default)]
 pub struct Catalogue {
     version: u64,
+    /// Of all topics that there ever were.
+    ids: u128,
     topics: BTreeMap<String, (u128, i32)>,
 }
 
 impl Catalogue {
     /// Makes a topic, or gives it more partitions.
     pub fn set(&mut self, name: &str, partitions: i32) {
-        let next_id = self.topics.len() as u128 + 1;
+        let next_id = self.ids + 1;
         let topic = self.topics.entry(name.to_owned()).or_insert((next_id, 0));
+        self.ids = self.ids.max(topic.0);
         topic.1 = topic.1.max(partitions);
         self.version += 1;
     }
 
+    /// A topic and all of it is gone. One of the same name that comes later is another.
+    pub fn delete(&mut self, name: &str) -> Option<DeletedTopic> {
+        let (topic_id, _) = self.topics.remove(name)?;
+        self.version += 1;
+        Some(DeletedTopic { name: name.into(), topic_id })
+    }
+
     pub fn id_of(&self, name: &str) -> u128 {
         self.topics.get(name).map_or(0, |topic| topic.0)
+    }
+
+    /// Takes over what there is, with the ids of topics that had these names before.
+    pub fn take_for_old(&mut self, newer: &Catalogue) {
+        self.version = newer.version;
+        for (name, (id, partitions)) in &newer.topics {
+            self.topics.entry(name.clone()).or_insert((*id, 0)).1 = *partitions;
+        }
     }
 
     pub fn partitions_of(&self, name: &str) -> i32 {

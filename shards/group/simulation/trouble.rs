@@ -68,16 +68,28 @@ impl World {
         self.fetch_all();
     }
 
-    /// A topic grows, or another comes.
+    /// A topic grows, another comes, or one goes, perhaps to come again.
     fn change_topics(&mut self) {
-        match self.random.percent(50) {
-            true => self.catalogue.set("k-a", self.catalogue.partitions_of("k-a") + 1),
-            false => self.catalogue.set("k-c", 2),
+        let mut deleted = Vec::new();
+        match self.random.below(6) {
+            0 | 1 => self.catalogue.set("k-a", self.catalogue.partitions_of("k-a") + 1),
+            2 | 3 => self.catalogue.set("k-c", 2),
+            4 => deleted.extend(self.catalogue.delete("k-b")),
+            _ => {
+                let partitions = self.random.between(1, 4) as i32;
+                deleted.extend(self.catalogue.delete("k-b"));
+                self.catalogue.set("k-b", partitions);
+            }
+        }
+        for topic in &deleted {
+            self.trace(|| format!("{topic:?} goes"));
+            self.checks.topic_deleted(self.now_us, topic);
         }
         let catalogue = Arc::new(self.catalogue.clone());
         for shard in 0..self.gateway.shards.len() {
             let after_us = self.random.between(10, 100_000);
-            let event = Event::Topics { run: self.gateway.run, shard, catalogue: catalogue.clone() };
+            let (catalogue, deleted) = (catalogue.clone(), deleted.clone());
+            let event = Event::Topics { run: self.gateway.run, shard, catalogue, deleted };
             self.queue.add(self.now_us + after_us, event);
         }
     }

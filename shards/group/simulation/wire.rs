@@ -1,5 +1,7 @@
 //! What clients of the classic protocol put into the bytes that the coordinator does not look into.
 
+use std::collections::BTreeMap;
+
 use bytes::{BufMut, Bytes};
 use ringgate_group::Text;
 
@@ -9,7 +11,7 @@ pub fn subscription(topics: &[Text], owned: &[(Text, i32)]) -> Bytes {
     out.put_i16(1);
     put_topics(&mut out, topics);
     out.put_i32(-1);
-    put_partitions(&mut out, owned);
+    put_by_topic(&mut out, owned);
     out.into()
 }
 
@@ -23,7 +25,7 @@ pub fn read_subscription(bytes: &[u8]) -> Option<(Vec<Text>, Owned)> {
     let count = input.i32()?;
     let topics = (0..count).map(|_| input.text()).collect::<Option<Vec<_>>>()?;
     (input.i32()? == -1).then_some(())?;
-    Some((topics, input.partitions()?))
+    Some((topics, input.by_topic()?))
 }
 
 /// What a leader gives a member, and as which.
@@ -34,6 +36,22 @@ pub struct Given {
     pub member_id: Text,
     pub instance: Option<Text>,
     pub partitions: Vec<(Text, i32)>,
+}
+
+/// An assignment as all clients and coordinators read it.
+pub fn assignment(partitions: &[(Text, i32)]) -> Bytes {
+    let mut out = Vec::new();
+    out.put_i16(1);
+    put_by_topic(&mut out, partitions);
+    out.put_i32(-1);
+    out.into()
+}
+
+/// The partitions of an assignment.
+pub fn read_assignment(bytes: &[u8]) -> Option<Owned> {
+    let mut input = Input(bytes);
+    input.i16()?;
+    input.by_topic()
 }
 
 const MARK: i16 = 0x5a5a;
@@ -74,6 +92,20 @@ fn put_topics(out: &mut Vec<u8>, topics: &[Text]) {
     topics.iter().for_each(|topic| put_text(out, topic));
 }
 
+/// As the consumer protocol has it: topics with their partitions.
+fn put_by_topic(out: &mut Vec<u8>, partitions: &[(Text, i32)]) {
+    let mut topics: BTreeMap<&Text, Vec<i32>> = BTreeMap::new();
+    for (topic, partition) in partitions {
+        topics.entry(topic).or_default().push(*partition);
+    }
+    out.put_i32(topics.len() as i32);
+    for (topic, partitions) in topics {
+        put_text(out, topic);
+        out.put_i32(partitions.len() as i32);
+        partitions.into_iter().for_each(|partition| out.put_i32(partition));
+    }
+}
+
 fn put_partitions(out: &mut Vec<u8>, partitions: &[(Text, i32)]) {
     out.put_i32(partitions.len() as i32);
     for (topic, partition) in partitions {
@@ -104,6 +136,17 @@ impl Input<'_> {
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         std::str::from_utf8(text).ok().map(Text::from)
+    }
+
+    fn by_topic(&mut self) -> Option<Owned> {
+        let mut partitions = Vec::new();
+        for _ in 0..self.i32()? {
+            let topic = self.text()?;
+            for _ in 0..self.i32()? {
+                partitions.push((topic.clone(), self.i32()?));
+            }
+        }
+        Some(partitions)
     }
 
     fn partitions(&mut self) -> Option<Vec<(Text, i32)>> {

@@ -70,10 +70,24 @@ impl World {
             consumer_heartbeat_interval: Duration::from_secs(2),
             consumer_assignment_interval: Duration::from_millis(*random.of(&[0, 1_000])),
             consumer_regex_refresh_interval: Duration::from_secs(20),
-            // The checks know groups of one protocol at a time.
-            consumer_migration_policy: MigrationPolicy::Disabled,
+            // With the others a classic group need not become a consumer group when a consumer comes, and not all can
+            // be at rest.
+            consumer_migration_policy: *random.of(&[
+                MigrationPolicy::Disabled,
+                MigrationPolicy::Disabled,
+                MigrationPolicy::Bidirectional,
+                MigrationPolicy::Upgrade,
+            ]),
             ..GroupConfig::default()
         };
+        let wide = config.clone();
+        let mut config = config;
+        if random.percent(30) {
+            config.max_groups = random.between(2, 4) as usize;
+            config.max_total_members = random.between(3, 9) as usize;
+            config.max_members_per_group = random.between(2, 4) as usize;
+            config.max_group_memory = *random.of(&[6_000, 20_000, 60_000]);
+        }
         let gateway = Gateway {
             run: 1,
             is_up: false,
@@ -81,6 +95,8 @@ impl World {
             shards: Vec::new(),
             totals: Arc::new(Totals::default()),
             config,
+            wide,
+            least: (0, 0),
             linger: Duration::from_millis(*random.of(&[0, 0, 5, 40])),
             mailbox_capacity: *random.of(&[1, 4, 64]),
             slice_max: *random.of(&[1, 3, 64, 128]),
@@ -154,6 +170,7 @@ impl World {
             self.step(event);
         }
         self.summary.simulated_us = self.now_us;
+        self.summary.migrations = self.checks.migrations;
     }
 
     pub fn failure(&mut self) -> Option<(&'static str, String)> {
@@ -230,7 +247,12 @@ impl World {
                 self.gateway.shards[shard].core.regex_resolved(now, group, resolved);
                 self.pump(shard);
             }
-            Event::Topics { shard, catalogue, .. } => self.gateway.shards[shard].core.topics(catalogue),
+            Event::Topics { shard, catalogue, deleted, .. } => {
+                let now = self.now();
+                self.gateway.shards[shard].core.topics(catalogue);
+                self.gateway.shards[shard].core.topics_deleted(now, deleted);
+                self.pump(shard);
+            }
             Event::Expire => self.expire(),
             Event::Look => self.look(),
             Event::Thaw { run, stood_ms } => {
@@ -276,6 +298,12 @@ impl World {
         let groups: usize = shards.iter().map(|shard| shard.core.coordinator().group_count()).sum();
         let members: usize = shards.iter().map(|shard| shard.core.coordinator().member_count()).sum();
         let totals = &self.gateway.totals;
+        // What was accepted once is not refused at a start.
+        let max_groups = self.gateway.config.max_groups.max(self.gateway.least.0);
+        let max_members = self.gateway.config.max_total_members.max(self.gateway.least.1);
+        if self.gateway.is_up && (totals.groups() > max_groups || totals.members() > max_members) {
+            self.checks.fail("no bound is passed", format!("{totals:?} with {:?}", self.gateway.config));
+        }
         if self.gateway.is_up && (totals.groups() != groups || totals.members() < members) {
             let details = format!("{groups} groups, {members} members, counted {totals:?}");
             self.checks.fail("what is counted is there", details);
@@ -287,7 +315,8 @@ impl World {
 
     /// What has become of every acknowledged commit; the checks look at the answers.
     pub fn fetch_all(&mut self) {
-        self.gateway.answers_to_nobody.clear();
+        // Of groups that are deleted at the end of the day the answers are looked at then.
+        self.gateway.answers_to_nobody.retain(|_, response| matches!(response, Response::DeleteGroup(_)));
         for group in self.checks.group_ids() {
             let request = OffsetFetchRequest { group_id: group.clone(), member_epoch: -1, ..Default::default() };
             self.ask(group.as_str(), Request::OffsetFetch(request));

@@ -16,6 +16,7 @@ fn all_holds_on_sixty_simulated_days() {
     // Days on which nothing happens prove nothing.
     assert!(summary.commits > 5_000 && summary.rebalances > 300 && summary.crashes > 20, "{summary}");
     assert!(summary.requests > 50_000 && summary.simulated_us > 5 * 3_600_000_000, "{summary}");
+    assert!(summary.migrations > 10, "{summary}");
 }
 
 #[test]
