@@ -152,7 +152,8 @@ impl Groups {
 
     /// Finishes what is being written and puts everything on disk.
     pub(crate) async fn finish(&self, shard: &ShardHandle) {
-        while !self.batcher.borrow().is_idle() {
+        // A batch that is written may still have commits to tell.
+        while !self.batcher.borrow().is_idle() || self.writing.get() {
             self.log.idle(shard).await;
             ringgate_runtime::yield_now().await;
         }
@@ -292,8 +293,14 @@ impl Groups {
         });
         let written = self.batcher.borrow_mut().handle_written(result);
         if let Some(written) = written {
+            let mut turn = Budget::new();
             for id in written.ids {
                 self.coordinator.borrow_mut().handle_persisted(self.now(), id, written.result);
+                if turn.is_spent() {
+                    // What is decided is told, while the rest of a large batch waits for its turn.
+                    self.pump(shard);
+                    turn.turn().await;
+                }
             }
         }
         self.pump(shard);

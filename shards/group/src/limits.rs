@@ -29,6 +29,9 @@ pub const WORK_SLICE_MEMBERS: usize = 16;
 /// Records of one write, where a step makes more: what takes a write in takes some 300 ns for each.
 pub const RECORDS_PER_WRITE: usize = 256;
 
+/// Partitions of a commit looked at between two effects, at some 300 ns each.
+pub const COMMIT_SLICE_PARTITIONS: usize = 128;
+
 /// Members and partitions together up to which an assignment is made on the shard itself; some 100 us.
 pub const ASSIGNED_INLINE_MAX: usize = 512;
 

@@ -3,9 +3,12 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use slab::Slab;
+
+use super::commit::{CommitWrite, OpenCommit};
 use super::consumer_group::ConsumerWrite;
 use super::group::State;
-use super::offsets::{CommitWrite, DeleteWrite};
+use super::offsets::DeleteWrite;
 use super::static_member::Replacement;
 use crate::limits::{GroupConfig, Limit, LimitsHit, Totals};
 use crate::topics::{NoTopics, Topics};
@@ -78,6 +81,7 @@ pub(super) struct Ctx {
     pub phase: Phase,
     pub effects: VecDeque<Effect>,
     pub writes: HashMap<PersistId, Write>,
+    pub commits: Slab<OpenCommit>,
     pub waits: BTreeSet<(ConnectionId, u32, Wait)>,
     pub stall_ms: u64,
     /// What topics there are.
@@ -102,6 +106,7 @@ impl Ctx {
             phase: Phase::Loading,
             effects: VecDeque::new(),
             writes: HashMap::new(),
+            commits: Slab::new(),
             waits: BTreeSet::new(),
             stall_ms: 0,
             topics: Arc::new(NoTopics),

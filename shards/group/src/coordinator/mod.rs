@@ -11,6 +11,7 @@
 //! `poll_effect`, while further inputs of that group queue behind it and other groups go on. Nothing is
 //! answered as kept before its write was reported as done.
 
+mod commit;
 mod consumer;
 mod consumer_group;
 mod ctx;

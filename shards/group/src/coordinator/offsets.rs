@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::ctx::{At, Ctx, GroupRef, Write};
 use super::group::{Group, Hold, State, Subscriptions};
-use crate::limits::{Limit, OFFSET_BYTES};
+use crate::limits::OFFSET_BYTES;
 use crate::record::{OffsetKey, OffsetValue};
 use crate::request::{FetchTopic, OffsetCommitRequest, OffsetDeleteRequest};
 use crate::response::{
@@ -19,15 +19,6 @@ use crate::{ErrorCode, Record, ReplyToken, Response, StoreError, Text};
 #[derive(Debug, Default)]
 pub(super) struct Offsets {
     pub topics: HashMap<Text, HashMap<i32, OffsetValue>>,
-}
-
-/// Commits that are being written.
-#[derive(Debug)]
-pub(super) struct CommitWrite {
-    pub group: GroupRef,
-    token: ReplyToken,
-    response: OffsetCommitResponse,
-    values: Vec<(Text, i32, OffsetValue)>,
 }
 
 /// Offsets whose tombstones are being written.
@@ -49,7 +40,7 @@ impl Offsets {
     }
 
     /// The topic's name as it is stored already, or a copy.
-    fn name(&self, topic: &Text) -> Text {
+    pub fn name(&self, topic: &Text) -> Text {
         self.topics.get_key_value(topic).map_or_else(|| topic.detached(), |(name, _)| name.clone())
     }
 
@@ -79,17 +70,12 @@ impl Offsets {
 
 /// The answer to a commit that fails as a whole: the error on every partition.
 pub(super) fn commit_refused(request: &OffsetCommitRequest, error: ErrorCode) -> Response {
-    Response::OffsetCommit(commit_response(request, |_| error))
-}
-
-fn commit_response(request: &OffsetCommitRequest, error: impl Fn(Option<&Text>) -> ErrorCode) -> OffsetCommitResponse {
-    let partitions = |topic: &crate::request::CommitTopic| {
-        topic.partitions.iter().map(|p| (p.partition_index, error(p.committed_metadata.as_ref()))).collect()
-    };
+    let partitions =
+        |topic: &crate::request::CommitTopic| topic.partitions.iter().map(|p| (p.partition_index, error)).collect();
     let topics = request.topics.iter();
     let topics =
         topics.map(|t| CommittedTopic { name: t.name.clone(), topic_id: t.topic_id, partitions: partitions(t) });
-    OffsetCommitResponse { topics: topics.collect() }
+    Response::OffsetCommit(OffsetCommitResponse { topics: topics.collect() })
 }
 
 pub(super) fn delete_refused(error_code: ErrorCode) -> Response {
@@ -150,52 +136,7 @@ impl Group {
             Ok(Some(slot)) => self.restart_session(ctx, at, slot),
             Err(error) => return ctx.reply(token, commit_refused(&request, error)),
         }
-        let max = ctx.config.offset_metadata_max;
-        // Kafka counts UTF-16 units, of which there are never more than bytes.
-        let too_long = |text: &Text| text.len() > max && text.as_str().encode_utf16().count() > max;
-        let response = commit_response(&request, |metadata| {
-            if metadata.is_some_and(too_long) { ErrorCode::OFFSET_METADATA_TOO_LARGE } else { ErrorCode::NONE }
-        });
-        let has_retention = (2..=4).contains(&request.api_version) && request.retention_time_ms >= 0;
-        let expire_timestamp_ms = if has_retention { at.wall_ms.saturating_add(request.retention_time_ms) } else { -1 };
-        let mut values = Vec::new();
-        let mut bytes = 0;
-        for (topic, answered) in request.topics.iter().zip(&response.topics) {
-            let name = self.offsets.name(&topic.name);
-            for (partition, (partition_index, error)) in topic.partitions.iter().zip(&answered.partitions) {
-                if error.is_err() {
-                    ctx.limits_hit.count(Limit::OffsetMetadata);
-                    continue;
-                }
-                let metadata = partition.committed_metadata.as_ref().map(Text::detached).unwrap_or_default();
-                let is_known = self.offsets.get(&name, *partition_index).is_some();
-                bytes += metadata.len() + if is_known { 0 } else { OFFSET_BYTES };
-                let value = OffsetValue {
-                    offset: partition.committed_offset,
-                    leader_epoch: partition.committed_leader_epoch,
-                    metadata,
-                    commit_timestamp_ms: at.wall_ms,
-                    topic_id: topic.topic_id,
-                    expire_timestamp_ms,
-                };
-                values.push((name.clone(), *partition_index, value));
-            }
-        }
-        if values.is_empty() {
-            return ctx.reply(token, Response::OffsetCommit(response));
-        }
-        // What it takes is counted when it is stored; asking here keeps the excess to what is being written.
-        if bytes > 0 && ctx.totals.bytes().saturating_add(bytes) > ctx.config.max_group_memory {
-            ctx.limits_hit.count(Limit::GroupMemory);
-            return ctx.reply(token, commit_refused(&request, ErrorCode::COORDINATOR_NOT_AVAILABLE));
-        }
-        let record = |(topic, partition, value): &(Text, i32, OffsetValue)| Record::Offset {
-            key: OffsetKey { group_id: self.id.clone(), topic: topic.clone(), partition: *partition },
-            value: value.clone(),
-        };
-        let records = values.iter().map(record).collect();
-        self.offset_writes += 1;
-        ctx.persist(records, Write::Commit(CommitWrite { group: self.this, token, response, values }));
+        self.commit(ctx, at, token, request);
     }
 
     /// 4.2. The member whose session the commit restarts, if it speaks for one.
@@ -215,25 +156,6 @@ impl Group {
             return Err(ErrorCode::REBALANCE_IN_PROGRESS);
         }
         Ok(Some(slot))
-    }
-
-    pub(super) fn commit_kept(&mut self, ctx: &mut Ctx, write: CommitWrite, result: Result<(), StoreError>) {
-        let CommitWrite { token, mut response, values, .. } = write;
-        match result {
-            Ok(()) => {
-                for (topic, partition, value) in values {
-                    self.offsets.insert(ctx, topic, partition, value);
-                }
-            }
-            Err(error) => {
-                let partitions = response.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
-                for (_, code) in partitions.filter(|(_, code)| *code == ErrorCode::NONE) {
-                    *code = error.code();
-                }
-            }
-        }
-        ctx.reply(token, Response::OffsetCommit(response));
-        self.offset_write_done();
     }
 
     pub(super) fn offset_write_done(&mut self) {

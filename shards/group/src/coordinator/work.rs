@@ -38,6 +38,8 @@ pub(super) enum Work {
     },
     /// Records are written that nobody waits for, some at a time.
     Keep(std::vec::IntoIter<Record>),
+    /// The partitions of a large commit are taken in and written.
+    Commit(super::commit::Committing),
     /// A static member that came back may make the group choose another protocol.
     Revote(super::static_member::Revote),
     /// Those that have not synced in time are removed.
@@ -173,6 +175,7 @@ impl Work {
                 ctx.persist(records.by_ref().take(RECORDS_PER_WRITE).collect(), Write::Unwatched);
                 (records.len() > 0).then_some(Work::Keep(records))
             }
+            Work::Commit(committing) => group.advance_committing(ctx, committing).map(Work::Commit),
             Work::Revote(revote) => group.advance_revote(ctx, revote).map(Work::Revote),
             Work::RemoveOwing { mut at } => {
                 for _ in 0..WORK_SLICE_MEMBERS {

@@ -9,6 +9,7 @@ mod consumer_store;
 mod consumer_world;
 mod heartbeat_and_leave;
 mod joining;
+mod large_commits;
 mod large_groups;
 mod member_cost;
 mod migration;
