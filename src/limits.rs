@@ -62,6 +62,10 @@ pub const PORT_PATIENCE: Duration = Duration::from_secs(2);
 /// How often it looks meanwhile.
 pub const PORT_RETRY: Duration = Duration::from_millis(10);
 
+/// Bytes of a frame, not all of which have come, up to which it may be among the last quarter of
+/// `max_in_flight_bytes`: one read.
+pub const SMALL_FRAME_BYTES: usize = 64 << 10;
+
 /// Bytes of a request that are decoded on the shard itself: some 3,000 partitions of 100 ns. Records are not
 /// decoded, so Produce always is.
 pub const DECODE_HERE_BYTES: usize = 32 << 10;

@@ -25,6 +25,8 @@ pub struct ShardScrape {
     pub connections: usize,
     /// Bytes of unanswered requests.
     pub in_flight_bytes: usize,
+    /// Bytes of frames that have not come whole.
+    pub unfinished_frame_bytes: usize,
     /// Fetch sessions.
     pub fetch_sessions: usize,
     /// Connections that a panic ended.
@@ -112,6 +114,7 @@ fn scrape(front: &Front, report: ShardReport) -> ShardScrape {
         report,
         connections: front.open_here.get(),
         in_flight_bytes: front.shared.in_flight.held(),
+        unfinished_frame_bytes: front.shared.in_flight.unfinished(),
         fetch_sessions: sessions.len(),
         panics: front.shared.panics.get(),
         limits_hit: front.limit_hits.iter().chain([("max_fetch_sessions", sessions.refused())]).collect(),
@@ -190,6 +193,9 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
     let (gauge, counter) = (Family::gauge, Family::counter);
     each(gauge, "ringgate_connections", "Connections that live on the shard.", &|s| s.connections as u64);
     each(gauge, "ringgate_in_flight_bytes", "Bytes of unanswered requests.", &|s| s.in_flight_bytes as u64);
+    each(gauge, "ringgate_unfinished_frame_bytes", "Bytes of requests that have not come whole.", &|s| {
+        s.unfinished_frame_bytes as u64
+    });
     each(gauge, "ringgate_fetch_sessions", "Fetch sessions.", &|s| s.fetch_sessions as u64);
     each(gauge, "ringgate_partitions", "Partitions that the shard owns.", &|s| s.report.partitions as u64);
     each(gauge, "ringgate_groups", "Groups that the shard coordinates.", &|s| s.report.groups as u64);

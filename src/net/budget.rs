@@ -1,30 +1,72 @@
-//! How many bytes of unanswered requests the connections of a shard hold.
+//! How many bytes the connections of a shard hold of requests: of those that are not answered, and of frames that
+//! have not come whole.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use ringgate_shards::waiters::Waiters;
 
+use crate::limits::SMALL_FRAME_BYTES;
+
 /// A count with a bound above which connections stop reading.
+///
+/// Frames that have not come whole count as far as they have come. Where the bound is met, the one of them that
+/// began first is still read, so that there is always one that gets through (or is closed after `frame_timeout`), and
+/// the bound is passed by that frame at most. The last quarter is for small frames alone: large ones that are slow to
+/// come do not keep anybody's heartbeat out.
 pub struct InFlightBytes {
     held: Cell<usize>,
     most: usize,
+    unfinished: Cell<usize>,
+    /// Bytes of each frame that has not come whole, in the order in which they began.
+    frames: RefCell<BTreeMap<u64, usize>>,
+    next: Cell<u64>,
     waiting: Waiters,
 }
+
+/// A connection's frame that has not come whole, if it has one.
+#[derive(Debug, Default)]
+pub struct Unfinished(Option<u64>);
 
 impl InFlightBytes {
     /// Nothing held, `most` bytes at the most (one frame may pass it).
     pub fn new(most: usize) -> InFlightBytes {
-        InFlightBytes { held: Cell::new(0), most, waiting: Waiters::default() }
+        InFlightBytes {
+            held: Cell::new(0),
+            most,
+            unfinished: Cell::new(0),
+            frames: RefCell::default(),
+            next: Cell::new(0),
+            waiting: Waiters::default(),
+        }
     }
 
-    /// Bytes held now.
+    /// Bytes of unanswered requests now.
     pub fn held(&self) -> usize {
         self.held.get()
     }
 
-    /// Whether another frame may be read.
+    /// Bytes of frames that have not come whole.
+    pub fn unfinished(&self) -> usize {
+        self.unfinished.get()
+    }
+
+    /// Whether another whole frame may be taken up.
     pub fn has_room(&self) -> bool {
         self.held.get() < self.most
+    }
+
+    /// Whether the connection with this frame may be read from.
+    pub fn may_read(&self, frame: &Unfinished) -> bool {
+        let frames = self.frames.borrow();
+        let bytes = frame.0.and_then(|number| frames.get(&number)).copied().unwrap_or(0);
+        let is_first = frame.0.is_some() && frame.0 == frames.keys().next().copied();
+        let most = if bytes > SMALL_FRAME_BYTES { self.most_for_large() } else { self.most };
+        self.has_room() && (is_first || self.held.get() + self.unfinished.get() < most)
+    }
+
+    fn most_for_large(&self) -> usize {
+        self.most - self.most / 4
     }
 
     /// Those who wait for room.
@@ -40,10 +82,114 @@ impl InFlightBytes {
     /// A request was answered, or holds its bytes no longer.
     pub fn remove(&self, bytes: usize) {
         debug_assert!(self.held.get() >= bytes);
-        let had_room = self.has_room();
-        self.held.set(self.held.get() - bytes);
-        if !had_room && self.has_room() {
+        self.changed(|| self.held.set(self.held.get() - bytes));
+    }
+
+    /// So many bytes are here of a frame that has not come whole; with 0 there is none.
+    pub fn set_unfinished(&self, frame: &mut Unfinished, bytes: usize) {
+        if bytes == 0 && frame.0.is_none() {
+            return;
+        }
+        self.changed(|| {
+            let mut frames = self.frames.borrow_mut();
+            let number = frame.0.take().unwrap_or_else(|| self.next.replace(self.next.get() + 1));
+            let before = if bytes == 0 {
+                frames.remove(&number)
+            } else {
+                frame.0 = Some(number);
+                frames.insert(number, bytes)
+            };
+            self.unfinished.set(self.unfinished.get() + bytes - before.unwrap_or(0));
+        });
+    }
+
+    /// Wakes who may read after this and could not before.
+    fn changed(&self, change: impl FnOnce()) {
+        let state = || {
+            let all = self.held.get() + self.unfinished.get();
+            let first = self.frames.borrow().keys().next().copied();
+            (self.has_room(), all < self.most, all < self.most_for_large(), first)
+        };
+        let before = state();
+        change();
+        let now = state();
+        let gained = (!before.0 && now.0) || (!before.1 && now.1) || (!before.2 && now.2);
+        let another_is_first = !now.2 && now.3.is_some() && now.3 != before.3;
+        if gained || another_is_first {
             self.waiting.wake_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: usize = 16 * SMALL_FRAME_BYTES;
+
+    fn with(frames: &[usize]) -> (InFlightBytes, Vec<Unfinished>) {
+        let in_flight = InFlightBytes::new(MOST);
+        let frames = frames.iter().map(|bytes| {
+            let mut frame = Unfinished::default();
+            in_flight.set_unfinished(&mut frame, *bytes);
+            frame
+        });
+        let frames = frames.collect();
+        (in_flight, frames)
+    }
+
+    #[test]
+    fn of_large_frames_that_fill_three_quarters_only_the_first_is_read_and_small_ones_still_are() {
+        let (in_flight, frames) = with(&[MOST / 4, MOST / 4, MOST / 4, 1]);
+        let read: Vec<bool> = frames.iter().map(|frame| in_flight.may_read(frame)).collect();
+        assert_eq!(read, [true, false, false, true]);
+        assert!(in_flight.may_read(&Unfinished::default()));
+    }
+
+    #[test]
+    fn where_all_is_used_the_first_frame_goes_on_then_the_next_and_nobody_else() {
+        let (in_flight, mut frames) = with(&[MOST / 2, MOST / 2, 1]);
+        assert!(in_flight.may_read(&frames[0]) && !in_flight.may_read(&frames[1]) && !in_flight.may_read(&frames[2]));
+        assert!(!in_flight.may_read(&Unfinished::default()));
+        // It grows past the bound, and is a request at last.
+        in_flight.set_unfinished(&mut frames[0], MOST);
+        assert!(in_flight.may_read(&frames[0]));
+        in_flight.set_unfinished(&mut frames[0], 0);
+        in_flight.add(MOST);
+        assert!(!in_flight.may_read(&frames[1]), "unanswered requests fill it");
+        in_flight.remove(MOST);
+        assert!(in_flight.may_read(&frames[1]));
+        assert_eq!((in_flight.held(), in_flight.unfinished()), (0, MOST / 2 + 1));
+    }
+
+    #[test]
+    fn who_waits_is_woken_for_room_and_when_its_frame_is_the_first() {
+        let (in_flight, mut frames) = with(&[MOST, MOST, MOST]);
+        let woken = std::sync::Arc::new(Woken::default());
+        let waker = std::task::Waker::from(woken.clone());
+        let waiter = in_flight.waiting().waiter();
+        let cx = std::task::Context::from_waker(&waker);
+        let mut expect = |what: &str, times: usize, change: &mut dyn FnMut(&mut [Unfinished])| {
+            waiter.register(&cx);
+            change(&mut frames);
+            assert_eq!(woken.0.swap(0, std::sync::atomic::Ordering::Relaxed), times, "{what}");
+        };
+        expect("more of the same", 0, &mut |frames| in_flight.set_unfinished(&mut frames[0], MOST + 1));
+        expect("not the first", 0, &mut |frames| in_flight.set_unfinished(&mut frames[1], 0));
+        expect("the third is the first", 1, &mut |frames| in_flight.set_unfinished(&mut frames[0], 0));
+        expect("there is room", 1, &mut |frames| in_flight.set_unfinished(&mut frames[2], 0));
+        expect("there was room", 0, &mut |_| {
+            in_flight.add(1);
+            in_flight.remove(1);
+        });
+    }
+
+    #[derive(Default)]
+    struct Woken(std::sync::atomic::AtomicUsize);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
     }
 }

@@ -22,7 +22,7 @@ use ringgate_shards::waiters::Waiter;
 use ringgate_wire::frame::{FrameError, FrameReader, RequestHeader};
 
 use super::advertise::Advertised;
-use super::budget::InFlightBytes;
+use super::budget::{InFlightBytes, Unfinished};
 use super::limit_hits::{Limit, LimitHits};
 use crate::api::fetch_sessions::{self, FetchSessions};
 use crate::api::{ApiSettings, Outcome, RequestContext, dispatch, heartbeat_seen};
@@ -123,7 +123,7 @@ pub struct Shared {
     pub limits: ConnectionLimits,
     /// Where reads come from.
     pub pool: BufferPool,
-    /// Bytes of requests that are not answered yet, of all connections of the shard.
+    /// Bytes of requests that are not answered or have not come whole, of all connections of the shard.
     pub in_flight: Rc<InFlightBytes>,
     /// Connections that a panic ended.
     pub panics: Cell<u64>,
@@ -161,6 +161,8 @@ struct Driver<'a> {
     all_read: bool,
     last_request: Instant,
     frame_began: Option<Instant>,
+    /// The same frame, among those of the shard.
+    unfinished: Unfinished,
     /// Why the connection closes at some request's turn.
     closing: Option<End>,
     /// The limit for which nothing is read at present.
@@ -186,6 +188,7 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
         all_read: true,
         last_request: Instant::now(),
         frame_began: None,
+        unfinished: Unfinished::default(),
         closing: None,
         paused_at: None,
         wakers: [
@@ -277,7 +280,10 @@ impl Driver<'_> {
                 budget.renew();
             }
             match woken {
-                Woken::Read(Ok(Some(bytes))) => self.frames.push(bytes),
+                Woken::Read(Ok(Some(bytes))) => {
+                    budget.spend(bytes.len());
+                    self.frames.push(bytes);
+                }
                 Woken::Read(Ok(None)) => self.peer = Peer::Closed,
                 Woken::Gone => self.peer = Peer::Closing,
                 Woken::Read(Err(error)) => {
@@ -316,6 +322,7 @@ impl Driver<'_> {
         loop {
             let more = self.read_frames()?;
             self.all_read = !more;
+            self.shared.in_flight.set_unfinished(&mut self.unfinished, self.frames.held());
             self.start_what_may()?;
             while let Some(id) = self.pipeline.poll_heartbeat_seen() {
                 if let Some((_, context, body)) = self.waiting.iter().find(|(waiting, ..)| *waiting == id) {
@@ -343,10 +350,15 @@ impl Driver<'_> {
             && !stopping_already
             && self.pipeline.may_read()
             && !shard.is_backlogged()
-            && self.shared.in_flight.has_room();
+            && self.shared.in_flight.may_read(&self.unfinished);
         let mut read = pin!(self.stream.recv(&self.shared.pool));
         let mut gone = pin!(self.stream.closed_by_peer());
-        let has_room = || !shard.is_backlogged() && self.shared.in_flight.has_room();
+        let (in_flight, unfinished, all_read) = (&self.shared.in_flight, &self.unfinished, self.all_read);
+        // What is here may be taken up, or more may be read.
+        let has_room = || {
+            let has_room = in_flight.may_read(unfinished) || !all_read && in_flight.has_room();
+            has_room && !shard.is_backlogged()
+        };
         let (running, held, peer) = (&mut self.running, &self.held, self.peer);
         let wants_room = !stopping_already && self.pipeline.may_read() && !(peer == Peer::Closed && self.all_read);
         let mut slept = false;
@@ -359,6 +371,10 @@ impl Driver<'_> {
                 return Poll::Ready(Woken::Parked);
             }
             if reading {
+                // Others may have used the room meanwhile: then this one waits for room as they do.
+                if !in_flight.may_read(unfinished) {
+                    return Poll::Ready(Woken::Room);
+                }
                 if let Poll::Ready(read) = read.as_mut().poll(cx) {
                     return Poll::Ready(Woken::Read(read));
                 }
@@ -376,8 +392,11 @@ impl Driver<'_> {
             if !stopping_already && shard.is_stopping() {
                 return Poll::Ready(Woken::Stopping);
             }
-            for waker in &self.wakers {
-                waker.register(cx);
+            let [stop, room, in_flight] = &self.wakers;
+            stop.register(cx);
+            if !reading {
+                room.register(cx);
+                in_flight.register(cx);
             }
             slept = true;
             Poll::Pending
@@ -394,7 +413,7 @@ impl Driver<'_> {
             () if self.pipeline.in_flight() >= self.shared.limits.max_requests_in_flight => {
                 Some(Limit::MaxRequestsInFlight)
             }
-            () if !self.shared.in_flight.has_room() => Some(Limit::MaxInFlightBytes),
+            () if !self.shared.in_flight.may_read(&self.unfinished) => Some(Limit::MaxInFlightBytes),
             () if shard.is_backlogged() => Some(Limit::MailboxCapacity),
             () => None,
         };
@@ -412,6 +431,7 @@ impl Driver<'_> {
             match self.frames.next() {
                 Ok(Some(frame)) => {
                     self.frame_began = None;
+                    self.shared.in_flight.set_unfinished(&mut self.unfinished, 0);
                     self.last_request = Instant::now();
                     self.read_request(frame)?;
                 }
@@ -597,6 +617,7 @@ impl Drop for Driver<'_> {
         for (_, size, _) in self.held.drain(..) {
             self.shared.in_flight.remove(size);
         }
+        self.shared.in_flight.set_unfinished(&mut self.unfinished, 0);
         self.uncount_unsent(self.unsent);
     }
 }

@@ -45,6 +45,12 @@ impl Raw {
         self.stream.write_all(bytes).expect("send");
     }
 
+    /// As much of it as the gateway takes before it closes the connection.
+    pub fn send_until_closed(&mut self, bytes: &[u8]) {
+        // A failed write is what the caller expects; that it is closed shows in `assert_closed`.
+        let _ = self.stream.write_all(bytes);
+    }
+
     /// The next response, which must answer `correlation_id`.
     pub fn receive<R: Request>(&mut self, version: i16, correlation_id: i32) -> R::Response {
         let mut frame = self.receive_frame();

@@ -16,6 +16,7 @@ use crate::common::raw::{Raw, Writer, batch, frame, string};
 use crate::metrics::{hits, join};
 
 const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
 
 /// Long enough to see that nothing comes. A slow machine only makes it more silent.
 const A_MOMENT: Duration = Duration::from_millis(300);
@@ -65,6 +66,74 @@ async fn a_shard_reads_no_more_than_its_bytes_in_flight_and_goes_on_when_they_ar
     drop(full);
     assert!(!other.receive::<MetadataRequest>(9, waiting).brokers.is_empty());
     eventually("nothing is held", || held() == 0).await;
+}
+
+/// One shard whose clients may have 4 MiB on their way, and frames of up to 1 MiB.
+fn large_frames() -> Options {
+    options().set("max-frame-size", "1MiB").set("max-in-flight-bytes", "4MiB")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_that_have_not_come_whole_count_too_and_every_one_gets_through() {
+    const CLIENTS: usize = 10;
+    const LIMIT: u64 = 4 << 20;
+    let gateway = Gateway::start(large_frames());
+    let unfinished = || metric(&gateway, "ringgate_unfinished_frame_bytes", "");
+    let mut go_on = Vec::new();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let (rest, told) = std::sync::mpsc::channel::<()>();
+            go_on.push(rest);
+            let mut raw = Raw::connect(gateway.bootstrap());
+            std::thread::spawn(move || {
+                let whole = padded(MIB);
+                let (most, last) = whole.split_at(MIB - KIB);
+                raw.send_bytes(most);
+                told.recv().expect("the test goes on");
+                raw.send_bytes(last);
+                raw.receive::<MetadataRequest>(9, 7)
+            })
+        })
+        .collect();
+    eventually("they fill what is there for large frames", || unfinished() >= 3 * LIMIT / 4).await;
+    eventually("the pause is counted", || hits(&gateway, "max_in_flight_bytes") >= 1).await;
+    let mut other = Raw::connect(gateway.bootstrap());
+    let until = Instant::now() + A_MOMENT;
+    while Instant::now() < until {
+        assert!(!other.call(9, &MetadataRequest::default()).brokers.is_empty(), "small requests are still read");
+        let held = unfinished();
+        assert!(held <= LIMIT + MIB as u64 + 64 * KIB as u64, "{held} bytes");
+    }
+    // Nobody can finish its frame but in the order in which they began, which is not known here.
+    go_on.into_iter().rev().for_each(|rest| rest.send(()).expect("it waits"));
+    for client in clients {
+        assert!(!client.join().expect("a client").brokers.is_empty());
+    }
+    eventually("nothing is held", || unfinished() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_that_never_come_whole_are_closed_and_leave_room() {
+    let gateway = Gateway::start(large_frames().set("frame-timeout", "2s"));
+    let unfinished = || metric(&gateway, "ringgate_unfinished_frame_bytes", "");
+    let senders: Vec<_> = (0..6)
+        .map(|_| {
+            let mut raw = Raw::connect(gateway.bootstrap());
+            std::thread::spawn(move || {
+                raw.send_until_closed(&padded(MIB)[..MIB - KIB]);
+                raw.assert_closed();
+            })
+        })
+        .collect();
+    eventually("they fill what is there for large frames", || unfinished() >= 3 << 20).await;
+    for sender in senders {
+        sender.join().expect("it is closed");
+    }
+    eventually("nothing is held", || unfinished() == 0).await;
+    assert_eq!(hits(&gateway, "frame_timeout"), 6);
+    let mut other = Raw::connect(gateway.bootstrap());
+    other.send_bytes(&padded(MIB));
+    assert!(!other.receive::<MetadataRequest>(9, 7).brokers.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
