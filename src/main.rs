@@ -8,6 +8,9 @@ use ringgate::config::{self, Host, Loaded};
 use ringgate::{logging, rlimits, serve};
 use ringgate_shards::store::embedded::{files::DiskFiles, verify};
 
+#[global_allocator]
+static ALLOCATOR: ringgate_runtime::Allocator = ringgate_runtime::Allocator;
+
 fn main() -> ExitCode {
     let invocation = match cli::parse(std::env::args_os()) {
         Ok(invocation) => invocation,

@@ -55,7 +55,6 @@ struct Common {
 /// process.
 pub fn run(config: Config) -> io::Result<()> {
     let config = Arc::new(config);
-    ringgate_runtime::give_memory_back();
     ringgate_runtime::survive_file_size_limit();
     ringgate_runtime::check_host()?;
     let Opened { engine, stores, report } =
@@ -76,6 +75,7 @@ pub fn run(config: Config) -> io::Result<()> {
 
     // The executors come before every other thread.
     let mut executors = Executors::start(&config.executors())?;
+    ringgate_runtime::give_memory_back();
     let signals = signals()?;
     let files = FileThreads::start(config.file_threads)?;
     let (mailroom, seeds) = ringgate_shards::start::seeds(

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::limits::{MEMLOCK_BYTES_MIN, MMAP_THRESHOLD_BYTES, TRIM_THRESHOLD_BYTES};
+use crate::limits::MEMLOCK_BYTES_MIN;
 
 /// The CPUs that this process may run on, in order.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
@@ -64,18 +64,6 @@ fn check_memlock() -> io::Result<()> {
         )));
     }
     Ok(())
-}
-
-/// Has the allocator give freed memory back to the system. Left to itself glibc takes ever larger blocks from
-/// its heap, which then never shrinks: a burst of large answers would stay for the life of the process.
-/// Called before other threads exist.
-pub fn give_memory_back() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: `mallopt` sets two numbers of the allocator and has no memory arguments.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES);
-    }
 }
 
 /// Has a write past the limit of file sizes (`ulimit -f`) fail like any other, as one to a full disk does;

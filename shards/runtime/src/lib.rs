@@ -6,6 +6,7 @@
 //! every executor of a process is under the [`Guard`] (the runtime can otherwise sleep for ever with work
 //! to do), and nothing blocks an executor: blocking work goes to [`FileThreads`].
 
+mod allocator;
 mod buffers;
 mod checks;
 mod executors;
@@ -20,8 +21,9 @@ mod tasks;
 mod tcp;
 mod wake;
 
+pub use allocator::{Allocator, give_memory_back};
 pub use buffers::BufferPool;
-pub use checks::{allowed_cpus, check_host, give_memory_back, survive_file_size_limit};
+pub use checks::{allowed_cpus, check_host, survive_file_size_limit};
 pub use executors::{Config, Executors, Placement};
 pub use file_threads::{FileThreads, Panicked};
 pub use guard::{Guard, ShardStats};

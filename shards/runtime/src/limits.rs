@@ -74,14 +74,13 @@ pub const LISTEN_BACKLOG: i32 = 65_535;
 /// The least locked memory that the runtime starts with, in bytes.
 pub const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
 
-/// Allocations from this size on have pages of their own, which go back to the system when they are freed;
-/// read blocks stay below it.
+/// What C libraries allocate from this size on has pages of its own, which go back to the system when they are
+/// freed.
 pub const MMAP_THRESHOLD_BYTES: i32 = 512 << 10;
 
 /// Free bytes at the end of the heap that are kept for what comes next.
 pub const TRIM_THRESHOLD_BYTES: i32 = 8 << 20;
 
-const _: () = assert!(BUFFER_BLOCK_BYTES < MMAP_THRESHOLD_BYTES as usize);
 const _: () = assert!(BUFFER_ROOM_MIN < BUFFER_BLOCK_BYTES);
 const _: () = assert!(SEND_SLICES_MAX <= 1024);
 const _: () = assert!(SEND_BYTES_MAX <= SEND_TURN_BYTES);
