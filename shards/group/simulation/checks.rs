@@ -138,6 +138,10 @@ impl Checks {
         self.dead.insert(topic.topic_id);
     }
 
+    pub fn has_deleted_topics(&self) -> bool {
+        !self.deleted_topics.is_empty()
+    }
+
     /// A request reaches its coordinator.
     pub fn asked(&mut self, now_us: u64, request: &Request) -> Asked {
         let mut asked = Asked {
