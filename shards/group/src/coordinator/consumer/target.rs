@@ -1,13 +1,13 @@
 //! Targets: what each member shall have, made by an assignor when the group's epoch has moved on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::ConsumerGroup;
 use crate::assignor::{ASSIGNORS, AssignableTopic, Assigning, Assignor, Subscriber};
 use crate::coordinator::ctx::{At, Ctx};
 use crate::limits::{ASSIGNED_INLINE_MAX, PARTITION_BYTES, WORK_SLICE_MEMBERS};
-use crate::{Effect, PartitionSet, Text};
+use crate::{Effect, PartitionSet, Text, TopicIdPartition};
 
 /// Targets on their way into the group.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl ConsumerGroup {
         self.assigned_at_ms = Some(at.ms);
         let (question, asked) = self.question(ctx);
         let partitions: usize = question.topics.iter().map(|topic| topic.partitions as usize).sum();
-        let has_room = self.make_room(ctx, partitions);
+        let has_room = self.make_room(ctx, partitions + self.held_beside(&question));
         if has_room && question.members.len() + partitions <= ASSIGNED_INLINE_MAX {
             let targets = self.assignor().assign(&question);
             for ((slot, _), target) in asked.into_iter().zip(targets) {
@@ -104,6 +104,14 @@ impl ConsumerGroup {
         (Assigning { topics, members }, asked)
     }
 
+    /// How many partitions members have that are none of these topics any more: until they are given back others get
+    /// theirs beside them.
+    fn held_beside(&self, question: &Assigning) -> usize {
+        let sizes: HashMap<u128, i32> = question.topics.iter().map(|topic| (topic.id, topic.partitions)).collect();
+        let is_beside = |(id, partition): &&TopicIdPartition| sizes.get(id).is_none_or(|size| partition >= size);
+        self.owners.keys().filter(is_beside).count()
+    }
+
     /// Counts so many partitions, or as many as members have, if that is more. `false` when there is no room.
     pub fn make_room(&mut self, ctx: &mut Ctx, partitions: usize) -> bool {
         let partitions = partitions.max(self.owners.len());
@@ -125,8 +133,9 @@ impl ConsumerGroup {
 
     /// Counts what was kept, whether or not there would be room for it.
     pub(super) fn count_restored(&mut self, ctx: &mut Ctx) {
-        let targets = self.members.iter().map(|(_, member)| member.target.len()).sum::<usize>();
-        self.room = targets.max(self.owners.len());
+        let targets = self.members.iter().flat_map(|(_, member)| member.target.iter());
+        let all: HashSet<TopicIdPartition> = targets.chain(self.owners.keys().copied()).collect();
+        self.room = all.len();
         ctx.totals.add_bytes(self.room * PARTITION_BYTES);
     }
 
