@@ -20,7 +20,10 @@ use crate::store::stored::StoredBatch;
 use crate::topic_config::ConfigChange;
 use std::sync::Arc;
 
-pub use iggy::{DeleteSegmentsCall, IggyChange, IggyChangeCall, IggyChanged, IggyRefusal, SendCall, SentBatch};
+pub use iggy::{
+    ConsumerKey, ConsumerKind, ConsumerOffset, ConsumerOffsetCall, DeleteSegmentsCall, IggyChange, IggyChangeCall,
+    IggyChanged, IggyRefusal, OffsetAction, SendCall, SentBatch,
+};
 
 /// A call with a known kind of reply.
 pub trait Call: Into<Request> {
@@ -411,6 +414,7 @@ calls! {
     CatalogueApplied(CatalogueCall) -> (),
     Sent(SendCall) -> Result<SentBatch, IggyRefusal>,
     SegmentsDeleted(DeleteSegmentsCall) -> Result<(), IggyRefusal>,
+    ConsumerOffsetDone(ConsumerOffsetCall) -> Result<ConsumerOffset, IggyRefusal>,
     IggyChangeDone(IggyChangeCall) -> Result<IggyChanged, IggyRefusal>,
     Reported(ReportCall) -> ShardReport,
 }

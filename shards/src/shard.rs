@@ -270,6 +270,12 @@ impl Shard {
         match request {
             Request::Produced(call) => self.partitions.produce(self, call, to),
             Request::Sent(call) => self.partitions.send(self, call, to),
+            Request::ConsumerOffsetDone(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move {
+                    Reply::ConsumerOffsetDone(shard.partitions.consumer_offset(&shard, call).await)
+                });
+            }
             Request::SegmentsDeleted(call) => {
                 let shard = self.clone();
                 self.answer_with(to, async move {
@@ -340,7 +346,12 @@ impl Shard {
                     match call {
                         CatalogueCall::Prepare(next) => shard.partitions.open_missing(&shard, &next).await,
                         CatalogueCall::Publish(next) => shard.partitions.publish(&shard, next).await,
-                        CatalogueCall::Show { catalogue, .. } => shard.show(catalogue),
+                        CatalogueCall::Show { catalogue, deleted } => {
+                            shard.show(catalogue);
+                            if let Some(deleted) = deleted {
+                                shard.partitions.delete_group_offsets(&shard, deleted).await;
+                            }
+                        }
                     }
                     Reply::CatalogueApplied(())
                 });

@@ -127,3 +127,56 @@ pub struct DeleteSegmentsCall {
     /// How many at most.
     pub count: u32,
 }
+
+/// Gets, stores or deletes the offset that a consumer keeps in a partition. A change is answered when it is durable
+/// under the gateway's `fsync` setting.
+#[derive(Debug)]
+pub struct ConsumerOffsetCall {
+    /// Where.
+    pub at: TopicPartition,
+    /// Whose.
+    pub consumer: ConsumerKey,
+    /// What to do.
+    pub action: OffsetAction,
+}
+
+/// Who keeps an offset. Keys of different kinds have nothing to do with each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConsumerKey {
+    /// Of which kind.
+    pub kind: ConsumerKind,
+    /// Its number; of a group, that of a [`ConsumerGroup`] of the topic.
+    pub id: u32,
+}
+
+/// What kind of consumer keeps an offset, with Iggy's number of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ConsumerKind {
+    /// A consumer for itself.
+    Consumer = 1,
+    /// A consumer group whose members join. Membership is not looked at here.
+    Group = 2,
+    /// A consumer group that somebody else coordinates. Its offsets are kept as sent, whatever the partition holds.
+    ExternalGroup = 3,
+}
+
+/// What is done about an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffsetAction {
+    /// Only look.
+    Get,
+    /// Keep this one. Of kinds 1 and 2 it has to be the offset of a message that there is or was: `InvalidOffset(4100)`.
+    Store(u64),
+    /// Keep none: `ConsumerOffsetNotFound(3021)` when there is none.
+    Delete,
+}
+
+/// An offset that a consumer keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConsumerOffset {
+    /// As it was stored; `None` when there is none.
+    pub stored: Option<u64>,
+    /// The partition's high watermark: one past its last message.
+    pub high_watermark: u64,
+}

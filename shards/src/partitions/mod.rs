@@ -6,6 +6,7 @@
 //! what asks for durability is answered when it is synced.
 
 mod arrive;
+mod consumer_offsets;
 mod delete_records;
 mod describe;
 mod fetch;
@@ -30,6 +31,7 @@ use crate::store::embedded::TailCache;
 use crate::store::embedded::partition::PartitionLog;
 use crate::topic_config::TopicConfig;
 use crate::{Shard, ShardHandle};
+use consumer_offsets::Offsets;
 
 /// The partitions of one shard.
 pub(crate) struct Partitions {
@@ -53,6 +55,8 @@ pub(crate) struct Counters {
     pub(crate) over_message_bytes: Cell<u64>,
     /// Of those, the ones over the decompression bound of their request.
     pub(crate) over_decompressed_bytes: Cell<u64>,
+    /// Offsets of Iggy's consumers that were not stored, since a partition keeps no more.
+    pub(crate) consumer_offsets: Cell<u64>,
 }
 
 impl Counters {
@@ -61,6 +65,7 @@ impl Counters {
         let met = [
             ("message_max_bytes", self.over_message_bytes.get()),
             ("max_decompressed_bytes", self.over_decompressed_bytes.get()),
+            ("iggy_consumer_offsets_max", self.consumer_offsets.get()),
         ];
         met.into_iter().filter(|(_, count)| *count > 0)
     }
@@ -74,6 +79,7 @@ pub(crate) struct Partition {
     config: Cell<TopicConfig>,
     /// `None`: its files could not be opened; it answers `KAFKA_STORAGE_ERROR(56)`.
     log: Option<Rc<LogDriver<PartitionLog>>>,
+    offsets: consumer_offsets::Offsets,
     arriving: RefCell<VecDeque<arrive::Arriving>>,
     /// A batch is being looked through, in slices; those that arrive meanwhile queue behind it.
     walking: Cell<bool>,
@@ -150,8 +156,13 @@ impl Partitions {
                 }
                 let config = *config.get_or_insert_with(|| config_of(shard, topic));
                 let opening = self.engine.open_partition(at, &config);
-                let log = match shard.files.run(opening).await {
-                    Ok(Ok(log)) => Some(log),
+                let offsets = self.engine.open_offsets(at, catalogue.groups(topic.id));
+                let mut found = Default::default();
+                let log = match shard.files.run(move || opening().map(|log| (log, offsets()))).await {
+                    Ok(Ok((log, offsets))) => {
+                        found = offsets;
+                        Some(log)
+                    }
                     Ok(Err(error)) => {
                         tracing::error!(topic = %topic.name, partition, %error, "the partition cannot be opened");
                         None
@@ -161,17 +172,25 @@ impl Partitions {
                         None
                     }
                 };
-                self.insert(at, topic.clone(), config, log);
+                self.insert(at, topic.clone(), config, log, Offsets::new(found));
             }
         }
     }
 
-    fn insert(&self, at: TopicPartition, topic: Arc<Topic>, config: TopicConfig, log: Option<PartitionLog>) {
+    fn insert(
+        &self,
+        at: TopicPartition,
+        topic: Arc<Topic>,
+        config: TopicConfig,
+        log: Option<PartitionLog>,
+        offsets: Offsets,
+    ) {
         let partition = Rc::new(Partition {
             at,
             topic,
             config: Cell::new(config),
             log: log.map(|log| Rc::new(LogDriver::new(log))),
+            offsets,
             arriving: RefCell::default(),
             walking: Cell::new(false),
             unreadable_said_ms: Cell::new(i64::MIN),
@@ -221,6 +240,7 @@ impl Partitions {
             if let Some(log) = &partition.log {
                 log.idle(shard).await;
             }
+            partition.offsets_idle(shard).await;
             let removing = self.engine.remove_partition(partition.at);
             if let Ok(Err(error)) = shard.files.run(removing).await {
                 // The next start removes what no topic owns.
@@ -244,6 +264,7 @@ impl Partitions {
     /// Has everything that is only written put on disk.
     pub(crate) fn sync_written(&self, shard: &ShardHandle) {
         for partition in self.open.borrow().values() {
+            partition.sync_offsets(shard);
             if let Some(log) = partition.log.as_ref().filter(|log| log.with(|log| log.is_dirty())) {
                 log.with(PartitionLog::request_sync);
                 log.kick(shard);
@@ -265,6 +286,7 @@ impl Partitions {
             if let Some(log) = &partition.log {
                 log.idle(shard).await;
             }
+            partition.offsets_idle(shard).await;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Shards that run, and a test that runs on the first of them.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use ringgate_shards::call::{IggyChange, IggyChangeCall, IggyChanged, IggyRefusal
 use ringgate_shards::controller::CONTROLLER;
 use ringgate_shards::open_files::OpenFiles;
 use ringgate_shards::settings::{Fsync, ShardSettings};
-use ringgate_shards::store::embedded::files::MemFiles;
+use ringgate_shards::store::embedded::files::{Files, MemFiles, Open};
 use ringgate_shards::store::embedded::{Engine, EngineConfig};
 use ringgate_shards::topic_config::TopicDefaults;
 use ringgate_shards::{Shard, describe};
@@ -102,4 +103,31 @@ impl Started {
 /// Asks the controller.
 pub async fn change(shard: &Rc<Shard>, change: IggyChange) -> Result<IggyChanged, IggyRefusal> {
     shard.submit_to(CONTROLLER, IggyChangeCall(change)).await.0
+}
+
+/// The keys in the files of a kind of offsets, partition by partition, as records leave them.
+pub fn offsets_on_disk(files: &MemFiles, kind: &str) -> Vec<Vec<u32>> {
+    let mut found = Vec::new();
+    let topics = Path::new(DIR).join("topics");
+    for topic in files.list(&topics).expect("topics") {
+        let topic = topics.join(topic.name);
+        for partition in files.list(&topic).expect("partitions") {
+            let path = topic.join(partition.name).join("offsets").join(kind).join("offsets.log");
+            let Ok(file) = files.open(&path, Open::Read) else { continue };
+            let mut bytes = vec![0; usize::try_from(file.len().expect("a length")).expect("a short file")];
+            file.read_at(0, &mut bytes).expect("a file");
+            let mut keys = BTreeSet::new();
+            // A frame of 10 bytes before its payload: u32 key, u8 whether it is there, u64 value.
+            for record in bytes.chunks_exact(23) {
+                let key = u32::from_le_bytes([record[10], record[11], record[12], record[13]]);
+                if record[14] == 1 {
+                    keys.insert(key)
+                } else {
+                    keys.remove(&key)
+                };
+            }
+            found.push(keys.into_iter().collect());
+        }
+    }
+    found
 }

@@ -48,6 +48,12 @@ pub const PRODUCERS_PER_PARTITION: usize = 4096;
 /// Milliseconds after which an idle producer is forgotten (Kafka's `producer.id.expiration.ms`).
 pub const PRODUCER_EXPIRATION_MS: i64 = 24 * 60 * 60 * 1000;
 
+/// Consumers of Iggy's of one kind whose offsets a partition keeps, as an Iggy server has it. Some 50 bytes each.
+pub const CONSUMER_OFFSETS_MAX: usize = 4096;
+
+/// Records of a file of consumers' offsets above which, and above twice the live ones, it is written anew: 23 KiB.
+pub const CONSUMER_OFFSETS_PAST: usize = 1024;
+
 /// Record bytes that a shard keeps in memory for consumers at the tail.
 pub const TAIL_CACHE_BYTES: usize = 64 << 20;
 

@@ -9,6 +9,7 @@
 
 mod append_files;
 pub mod catalogue_log;
+pub mod consumer_offsets;
 pub mod coordinator_log;
 pub mod data_dir;
 pub mod files;
@@ -31,10 +32,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ringgate_group::route::Route;
 use uuid::Uuid;
 
-use crate::call::TopicPartition;
-use crate::catalogue::{Catalogue, kafka_since};
+use crate::call::{ConsumerKind, TopicPartition};
+use crate::catalogue::{Catalogue, TopicGroups, kafka_since};
 use crate::topic_config::TopicConfig;
 use catalogue_log::CatalogueLog;
+use consumer_offsets::{KINDS, OffsetsLog};
 use coordinator_log::{CoordinatorLog, CoordinatorLogConfig, Describe, LogRecord};
 use data_dir::{DataDir, FORMAT, FORMAT_OF_STREAMS, Manifest, OpenError, TOPICS};
 use files::Files;
@@ -221,6 +223,36 @@ impl Engine {
                 tracing::warn!(topic = %at.topic, partition = at.partition, ?found, "the partition lost an unfinished write");
             }
             Ok(log)
+        }
+    }
+
+    fn offsets_dir(&self, at: TopicPartition, kind: ConsumerKind) -> PathBuf {
+        let name = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, name)| name);
+        self.partition_dir(at).1.join(consumer_offsets::OFFSETS).join(name)
+    }
+
+    /// The log of a partition's offsets of a kind in which nothing was stored yet.
+    pub fn new_offsets(&self, at: TopicPartition, kind: ConsumerKind) -> OffsetsLog {
+        OffsetsLog::empty(self.shared.files.clone(), self.offsets_dir(at, kind))
+    }
+
+    /// Blocking work: opens the logs of a partition's offsets that there are, by kind. Offsets of groups that are no
+    /// more go. A log that cannot be opened takes nothing; the others go on.
+    pub fn open_offsets(
+        &self,
+        at: TopicPartition,
+        groups: &TopicGroups,
+    ) -> impl FnOnce() -> [Option<OffsetsLog>; 3] + Send + use<> {
+        let (this, groups) = (self.clone(), groups.clone());
+        move || {
+            KINDS.map(|(kind, _)| {
+                let dir = this.offsets_dir(at, kind);
+                let wanted = |id| kind == ConsumerKind::Consumer || groups.get(id).is_some();
+                OffsetsLog::open(&this.shared.files, &dir, wanted).unwrap_or_else(|error| {
+                    tracing::error!(topic = %at.topic, partition = at.partition, ?kind, %error, "offsets of consumers cannot be read");
+                    Some(OffsetsLog::closed(this.shared.files.clone(), dir, error.to_string()))
+                })
+            })
         }
     }
 

@@ -13,6 +13,7 @@ use super::checkpoint::{self, Checkpoint, SegmentSummary};
 use super::place::{self, Place};
 use super::producers::Producers;
 use super::segment::{self, ENTRY_BYTES, IndexEntry};
+use crate::store::embedded::consumer_offsets;
 use crate::store::embedded::files::{self, File, Files, Open};
 use crate::store::embedded::frame::Frame;
 use crate::store::embedded::limits::{
@@ -42,6 +43,8 @@ pub(in crate::store::embedded) fn verify(report: &mut Report, files: &dyn Files,
             indexes.push(base);
         } else if entry.name == checkpoint::NAME {
             has_checkpoint = true;
+        } else if entry.name == consumer_offsets::OFFSETS && entry.is_dir {
+            consumer_offsets::verify(report, files, &dir.join(entry.name));
         } else if files::is_aside(&entry.name) {
             report.note(
                 &dir.join(&entry.name),

@@ -1,5 +1,6 @@
 //! The store as a whole: partitions in depth, faults, and crashes at every operation.
 
+mod consumer_offsets;
 mod crash;
 mod iggy;
 mod logs;
