@@ -19,7 +19,7 @@ pub(super) async fn for_kafka(
     let iggys = |batch: &&StoredBatch| matches!(batch, StoredBatch::Iggy { .. });
     let bytes: usize = batches.iter().filter(iggys).map(StoredBatch::len).sum();
     match bytes {
-        0 => Ok(batches.into_iter().map(|batch| batch.bytes().clone()).collect()),
+        0 => Ok(batches.into_iter().map(StoredBatch::into_bytes).collect()),
         1..=WALK_SLICE => converted(&batches, fetch_offset),
         _ => shard.elsewhere(move || converted(&batches, fetch_offset)).await,
     }

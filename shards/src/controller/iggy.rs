@@ -135,8 +135,8 @@ impl Controller {
             let why = format!("{} partitions: a topic has at least one", new.partitions);
             return Err(IggyRefusal::new(IggyCode::INVALID_PARTITIONS_COUNT, why));
         }
-        let defaults = iggy::OPTIONS.iter().filter_map(|option| iggy::default_of(option));
-        let mut config: BTreeMap<String, String> = defaults.map(|(name, value)| (name.to_string(), value)).collect();
+        let defaults = iggy::defaults().map(|(name, value)| (name.to_string(), value));
+        let mut config: BTreeMap<String, String> = defaults.collect();
         config.extend(new.config);
         let topic = Topic {
             partitions: new.partitions,
@@ -225,4 +225,22 @@ fn no_stream(number: u32) -> IggyRefusal {
 
 fn no_group(id: u32) -> IggyRefusal {
     IggyRefusal::new(IggyCode::CONSUMER_GROUP_ID_NOT_FOUND, format!("The topic has no consumer group {id}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_full_takes_no_more_and_counts_it() {
+        let met = Cell::new(0);
+        let full = (IggyCode::TOO_MANY_TOPICS, "a stream has", "topics");
+        assert_eq!(within(4095, 4096, full, &met), Ok(()));
+        let refusal = within(4096, 4096, full, &met).unwrap_err();
+        assert_eq!(
+            (refusal.code, refusal.message.as_str()),
+            (IggyCode::TOO_MANY_TOPICS, "a stream has at most 4096 topics")
+        );
+        assert_eq!(met.get(), 1);
+    }
 }

@@ -26,6 +26,13 @@ impl StoredBatch {
         }
     }
 
+    /// The batch alone.
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            StoredBatch::Kafka(batch) | StoredBatch::Iggy { batch, .. } => batch,
+        }
+    }
+
     /// How many bytes it has.
     pub fn len(&self) -> usize {
         self.bytes().len()

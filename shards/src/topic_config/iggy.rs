@@ -19,8 +19,6 @@ pub const OPTIONS: [&str; 3] = [MESSAGE_EXPIRY, MAX_TOPIC_SIZE, SEGMENT_SIZE];
 const UNBOUNDED: u64 = u64::MAX;
 /// What it writes for its own default, which is the same for expiry and size.
 const DEFAULT: u64 = 0;
-/// Iggy's default.
-const SEGMENT_SIZE_DEFAULT: u64 = 1 << 30;
 
 /// The setting that an option stands for, and the value as it is set; `None` for options that mean nothing here.
 pub fn setting_of(option: &str, value: u64) -> Option<(&'static str, String)> {
@@ -36,9 +34,10 @@ pub fn setting_of(option: &str, value: u64) -> Option<(&'static str, String)> {
     }
 }
 
-/// What an Iggy topic has where nothing else was said: Iggy keeps everything for ever.
-pub fn default_of(option: &str) -> Option<(&'static str, String)> {
-    setting_of(option, if option == SEGMENT_SIZE { SEGMENT_SIZE_DEFAULT } else { UNBOUNDED })
+/// What a topic that Iggy's clients make has where they say nothing: everything is kept for ever. The size of
+/// segments is the gateway's.
+pub fn defaults() -> impl Iterator<Item = (&'static str, String)> {
+    [MESSAGE_EXPIRY, MAX_TOPIC_SIZE].into_iter().filter_map(|option| setting_of(option, UNBOUNDED))
 }
 
 /// The value of an option, as settings have it; `None` for options that mean nothing here.
@@ -77,7 +76,7 @@ mod tests {
     fn nothing_expires_before_its_time_and_defaults_are_iggys() {
         assert_eq!(setting_of(MESSAGE_EXPIRY, 1), Some(("retention.ms", "1".into())));
         assert_eq!(setting_of(MESSAGE_EXPIRY, 0), Some(("retention.ms", "-1".into())));
-        let defaults = OPTIONS.map(|option| default_of(option).unwrap().1);
-        assert_eq!(defaults, ["-1", "-1", "1073741824"]);
+        let defaults: Vec<_> = defaults().collect();
+        assert_eq!(defaults, [("retention.ms", "-1".into()), ("retention.bytes", "-1".into())]);
     }
 }

@@ -133,15 +133,7 @@ fn deleted_segments_are_gone_after_a_restart_and_the_last_one_stays() {
     let files = MemFiles::new();
     on_gateway(&files, 2, async |shard| {
         let orders = topic(&shard, KAFKA, "orders", 1).await;
-        // More than the gateway's segment of 1 GiB would be slow: its topic has the smallest.
-        let edit = ringgate_shards::topic_config::ConfigEdit::Set("1048576".into());
-        let change = ringgate_shards::topic_config::ConfigChange::Edit(vec![("segment.bytes".into(), edit)]);
-        let update = ringgate_shards::call::IggyChange::UpdateTopic {
-            topic: orders.id,
-            config: change,
-            options: Default::default(),
-        };
-        crate::world::change(&shard, update).await.unwrap();
+        // Segments of 1 MiB: two of these are one.
         let large = "x".repeat(400_000);
         for _ in 0..6 {
             send(&shard, &orders, 0, batch(&[&large], None)).await.unwrap();
