@@ -6,8 +6,11 @@ use std::sync::Arc;
 use ringgate_wire::iggy::IggyBatchHeader;
 
 use super::{batch, content, messages, on_both, settle, small, stored};
-use crate::store::embedded::files::Files;
-use crate::store::embedded::partition::{Found, Lookup, PartitionLog};
+use crate::store::embedded::consumer_offsets::OffsetsLog;
+use crate::store::embedded::files::{self, Files, MemFiles, Open};
+use crate::store::embedded::frame;
+use crate::store::embedded::partition::{self, Found, Lookup, PartitionLog};
+use crate::store::embedded::verify::Report;
 use crate::store::stored::StoredBatch;
 
 fn open(files: &Arc<dyn Files>, dir: &Path, leader_epoch: i32) -> PartitionLog {
@@ -133,4 +136,73 @@ fn deleting_segments_takes_the_oldest_and_never_the_one_that_is_appended_to() {
         drop(log);
         assert_eq!(open(&files, dir, 2).log_start_offset(), last);
     });
+}
+
+/// A partition of both protocols with offsets of consumers, and what a look through it says.
+fn looked_through(files: &MemFiles, dir: &Path) -> Report {
+    let mut report = Report::default();
+    partition::verify::verify(&mut report, files, dir, 1);
+    report
+}
+
+fn partition_with_offsets() -> (MemFiles, &'static Path) {
+    let (machine, dir) = (MemFiles::new(), Path::new("/d"));
+    machine.create_dir(dir).unwrap();
+    let files: Arc<dyn Files> = Arc::new(machine.clone());
+    let mut log = both(&files, dir);
+    log.request_checkpoint();
+    settle(&mut log);
+    let mut offsets = OffsetsLog::empty(files, dir.join("offsets").join("groups"));
+    for id in 0..4 {
+        offsets.store(id, 7).unwrap();
+    }
+    settle(&mut offsets);
+    (machine, dir)
+}
+
+#[test]
+fn a_partition_of_both_protocols_is_good_and_a_flipped_bit_anywhere_in_it_is_found() {
+    let (machine, dir) = partition_with_offsets();
+    let report = looked_through(&machine, dir);
+    assert!(report.is_clean() && report.notes.kept().is_empty(), "{report:#?}");
+    let offsets = dir.join("offsets").join("groups").join("offsets.log");
+    let segment = dir.join(format!("{:020}.log", 0));
+    for path in [offsets, segment] {
+        let len = machine.open(&path, Open::Read).unwrap().len().unwrap() as usize;
+        // The last frame may be what a crash tore.
+        let last = if path.ends_with("offsets.log") { len - 23 } else { len };
+        for byte in (0..last).step_by(5) {
+            machine.flip_bit(&path, byte);
+            let report = looked_through(&machine, dir);
+            assert!(!report.is_clean(), "byte {byte} of {}", path.display());
+            machine.flip_bit(&path, byte);
+        }
+    }
+}
+
+#[test]
+fn a_sound_frame_around_a_wrong_batch_of_iggys_is_found() {
+    let (machine, dir) = partition_with_offsets();
+    let path = dir.join(format!("{:020}.log", 0));
+    let file = machine.open(&path, Open::Write).unwrap();
+    let good = files::read(&*file, 0, file.len().unwrap() as usize).unwrap();
+    // The second frame is the first of Iggy's: epoch, largest time, batch.
+    let first = frame::decode(&good).unwrap().end() as usize;
+    let second = frame::decode(&good.slice(first..)).unwrap();
+    for (at, what) in [
+        (0, "the checkpoint says"),
+        (4, "the largest timestamp of its messages"),
+        (12 + 8, "offset 3 where 2 comes next"),
+        (12 + 16, "should be"),
+        (12 + 256 + 48, "should be"),
+        (12 + 100, "no record batch"),
+    ] {
+        let mut payload = second.payload.to_vec();
+        payload[at] ^= 1;
+        let wrong = frame::encode(second.kind, second.version, &payload);
+        file.write_at(first as u64, &[wrong]).unwrap();
+        let report = looked_through(&machine, dir);
+        let said = report.damage.kept().iter().any(|f| f.path == path && f.what.contains(what));
+        assert!(said, "byte {at}: {what:?} in {report:#?}");
+    }
 }
