@@ -61,6 +61,9 @@ pub const TOPICS_PER_STREAM_MAX: usize = 4096;
 /// 2^20.
 pub const GROUPS_PER_TOPIC_MAX: usize = 100_000;
 
+/// Consumer groups (Iggy's) that are made in one go: at about 5 us each under 1 ms.
+pub const GROUPS_MADE_AT_ONCE: usize = 128;
+
 /// Consumer groups (Iggy's) of all topics together, each about 300 bytes in memory with its name.
 pub const CONSUMER_GROUPS_MAX: usize = 1_000_000;
 

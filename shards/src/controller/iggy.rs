@@ -1,7 +1,8 @@
 //! Changes that Iggy's clients ask for: streams, their topics, and consumer groups of topics.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -11,7 +12,9 @@ use crate::ShardHandle;
 use crate::call::{CatalogueCall, DeletedGroup, IggyChange, IggyChangeCall, IggyChanged, IggyRefusal};
 use crate::catalogue::{Catalogue, ConsumerGroup, KAFKA, NewIggyTopic, Stream, Topic};
 use crate::iggy_code::IggyCode;
-use crate::limits::{CONSUMER_GROUPS_MAX, GROUPS_PER_TOPIC_MAX, STREAMS_MAX, TOPICS_PER_STREAM_MAX};
+use crate::limits::{
+    CONSUMER_GROUPS_MAX, GROUPS_MADE_AT_ONCE, GROUPS_PER_TOPIC_MAX, STREAMS_MAX, TOPICS_PER_STREAM_MAX,
+};
 use crate::store::embedded::catalogue_log::CatalogueRecord;
 use crate::topic_config::{ConfigChange, iggy};
 
@@ -25,9 +28,15 @@ struct Plan {
 enum What {
     Stream(Arc<Stream>),
     Topic(Uuid),
-    Group(Arc<ConsumerGroup>),
     DeletedTopics,
     DeletedGroup(DeletedGroup),
+}
+
+/// A consumer group that is to be made with the next ones that are.
+pub(super) struct NewGroup {
+    topic: Uuid,
+    name: Arc<str>,
+    made: Rc<RefCell<Option<Result<Arc<ConsumerGroup>, IggyRefusal>>>>,
 }
 
 impl Controller {
@@ -36,10 +45,16 @@ impl Controller {
         let Some(this) = &shard.controller else {
             return Err(IggyRefusal::new(IggyCode::ERROR, "This shard is not the controller."));
         };
+        let change = match call.0 {
+            IggyChange::CreateGroup { topic, name } => {
+                return this.create_group(shard, topic, name).await.map(IggyChanged::Group);
+            }
+            other => other,
+        };
         let _turn = this.turn.lock().await;
         let latest = this.latest.borrow().clone();
         let mut room = this.room(shard, &latest);
-        let plan = match call.0 {
+        let plan = match change {
             IggyChange::CreateStream { name } => this.create_stream(shard, &latest, name)?,
             IggyChange::DeleteStream { stream } => delete_stream(&latest, stream)?,
             IggyChange::CreateTopic(new) => this.create_topic(shard, &latest, new)?,
@@ -55,7 +70,8 @@ impl Controller {
                 let records = vec![changed, CatalogueRecord::OptionsChanged { topic: topic.id, options }];
                 Plan { records, what: What::Topic(topic.id) }
             }
-            IggyChange::CreateGroup { topic, name } => this.create_group(shard, &latest, topic, name)?,
+            // Was taken out above, to be made with others.
+            IggyChange::CreateGroup { .. } => return Err(IggyRefusal::new(IggyCode::ERROR, "a group out of turn")),
             IggyChange::DeleteGroup { topic, group } => {
                 let id = known(&latest, topic)?.id;
                 latest.groups(id).get(group).ok_or_else(|| no_group(group))?;
@@ -75,10 +91,6 @@ impl Controller {
             What::Stream(stream) => {
                 self.show(shard, latest, plan.records, None).await?;
                 Ok(IggyChanged::Stream(stream))
-            }
-            What::Group(group) => {
-                self.show(shard, latest, plan.records, None).await?;
-                Ok(IggyChanged::Group(group))
             }
             What::DeletedGroup(deleted) => {
                 self.show(shard, latest, plan.records, Some(deleted)).await?;
@@ -149,25 +161,65 @@ impl Controller {
         Ok(Plan { records: vec![CatalogueRecord::Created(topic.into())], what: What::Topic(id) })
     }
 
-    fn create_group(
+    /// Makes a consumer group. Those that are asked for while one is made durable are made together: a gateway that
+    /// keeps the offsets of Kafka's groups here makes very many of them.
+    async fn create_group(
+        &self,
+        shard: &ShardHandle,
+        topic: Uuid,
+        name: Arc<str>,
+    ) -> Result<Arc<ConsumerGroup>, IggyRefusal> {
+        let made = Rc::new(RefCell::new(None));
+        self.new_groups.borrow_mut().push_back(NewGroup { topic, name, made: made.clone() });
+        let _turn = self.turn.lock().await;
+        loop {
+            if let Some(made) = made.take() {
+                return made;
+            }
+            self.create_groups(shard).await;
+        }
+    }
+
+    /// Makes the oldest of those that are to be made.
+    async fn create_groups(&self, shard: &ShardHandle) {
+        let latest = self.latest.borrow().clone();
+        let mut next = Catalogue::clone(&latest);
+        let mut records = Vec::new();
+        let mut planned = Vec::new();
+        for _ in 0..GROUPS_MADE_AT_ONCE {
+            let Some(new) = self.new_groups.borrow_mut().pop_front() else { break };
+            let plan = self.new_group(shard, &next, &new);
+            if let Ok(group) = &plan {
+                let record = CatalogueRecord::GroupCreated { topic: new.topic, group: group.clone() };
+                next.apply(record.clone());
+                records.push(record);
+            }
+            planned.push((new, plan));
+        }
+        let done = if records.is_empty() { Ok(()) } else { self.show(shard, &latest, records, None).await };
+        for (new, plan) in planned {
+            let failed = |why: String| IggyRefusal::new(IggyCode::ERROR, why);
+            *new.made.borrow_mut() = Some(plan.and_then(|group| done.clone().map(|()| group).map_err(failed)));
+        }
+    }
+
+    fn new_group(
         &self,
         shard: &ShardHandle,
         latest: &Catalogue,
-        topic: Uuid,
-        name: Arc<str>,
-    ) -> Result<Plan, IggyRefusal> {
-        let topic = known(latest, topic)?;
+        NewGroup { topic, name, .. }: &NewGroup,
+    ) -> Result<Arc<ConsumerGroup>, IggyRefusal> {
+        let topic = known(latest, *topic)?;
         let groups = latest.groups(topic.id);
-        if groups.named(&name).is_some() {
+        if groups.named(name).is_some() {
             let why = format!("Consumer group '{name}' of topic '{}' already exists.", topic.name);
             return Err(IggyRefusal::new(IggyCode::CONSUMER_GROUP_NAME_ALREADY_EXISTS, why));
         }
         let full = |of| (IggyCode::TOO_MANY_CONSUMER_GROUPS, of, "consumer groups");
         within(groups.len(), GROUPS_PER_TOPIC_MAX, full("a topic has"), &self.counters.topic_groups)?;
         within(latest.group_count(), CONSUMER_GROUPS_MAX, full("a gateway has"), &self.counters.groups)?;
-        let group = Arc::new(ConsumerGroup { id: groups.next(), name, created_at_ms: shard.now_ms() });
-        let records = vec![CatalogueRecord::GroupCreated { topic: topic.id, group: group.clone() }];
-        Ok(Plan { records, what: What::Group(group) })
+        let (id, name, created_at_ms) = (groups.next(), name.clone(), shard.now_ms());
+        Ok(Arc::new(ConsumerGroup { id, name, created_at_ms }))
     }
 }
 

@@ -7,7 +7,7 @@
 mod iggy;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub struct Controller {
     /// What partitions share with connections.
     open_files: Arc<OpenFiles>,
     counters: Counters,
+    /// Consumer groups of Iggy's that are to be made.
+    new_groups: RefCell<VecDeque<iggy::NewGroup>>,
 }
 
 /// Limits of the catalogue that were met.
@@ -67,6 +69,7 @@ impl Controller {
             turn: async_lock::Mutex::new(()),
             open_files,
             counters: Counters::default(),
+            new_groups: RefCell::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ringgate_shards::Shard;
-use ringgate_shards::call::{CreateTopicsCall, DeleteTopicsCall, IggyChange, IggyChanged};
+use ringgate_shards::call::{CreateTopicsCall, DeleteTopicsCall, IggyChange, IggyChangeCall, IggyChanged};
 use ringgate_shards::catalogue::{ConsumerGroup, IggyOption, KAFKA, NewIggyTopic, NewTopic, Stream, Topic};
 use ringgate_shards::controller::CONTROLLER;
 use ringgate_shards::iggy_code::IggyCode;
@@ -135,5 +135,38 @@ fn changes_are_there_after_a_restart_with_another_number_of_shards() {
         assert_eq!(next.number, 2, "also that of a deleted topic is not used again");
         let deleted = shard.submit_to(CONTROLLER, DeleteTopicsCall { topics: vec![next.id] }).await;
         assert!(deleted.0[0].is_ok());
+    });
+}
+
+#[test]
+fn groups_that_are_asked_for_together_share_writes_and_each_gets_its_own_answer() {
+    let files = MemFiles::new();
+    let counted = files.clone();
+    on_gateway(&files, 2, async move |shard| {
+        let orders = topic(&shard, KAFKA, "orders", 1).await;
+        let before = counted.operations();
+        let asked: Vec<_> = (0..300)
+            .map(|nth| {
+                // Every tenth is asked for twice.
+                let name = if nth % 10 == 9 { format!("g{}", nth - 1) } else { format!("g{nth}") };
+                let call = IggyChangeCall(IggyChange::CreateGroup { topic: orders.id, name: name.into() });
+                shard.submit_to(CONTROLLER, call)
+            })
+            .collect();
+        let (mut ids, mut refused) = (Vec::new(), 0);
+        for asked in asked {
+            match asked.await.0 {
+                Ok(IggyChanged::Group(group)) => ids.push(group.id),
+                Err(refusal) if refusal.code == IggyCode::CONSUMER_GROUP_NAME_ALREADY_EXISTS => refused += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((ids, refused), ((1..=270).collect(), 30));
+        let operations = counted.operations() - before;
+        assert!(operations <= 10, "a write and a sync for each 128 of them: {operations}");
+    });
+    on_gateway(&files, 1, async |shard| {
+        let orders = shard.catalogue().topic("orders").unwrap().clone();
+        assert_eq!(shard.catalogue().groups(orders.id).len(), 270);
     });
 }
