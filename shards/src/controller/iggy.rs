@@ -18,6 +18,8 @@ use crate::limits::{
 use crate::store::embedded::catalogue_log::CatalogueRecord;
 use crate::topic_config::{ConfigChange, iggy};
 
+type GroupResult = Result<Arc<ConsumerGroup>, IggyRefusal>;
+
 /// A change that was found right.
 struct Plan {
     records: Vec<CatalogueRecord>,
@@ -36,7 +38,7 @@ enum What {
 pub(super) struct NewGroup {
     topic: Uuid,
     name: Arc<str>,
-    made: Rc<RefCell<Option<Result<Arc<ConsumerGroup>, IggyRefusal>>>>,
+    made: Rc<RefCell<Option<GroupResult>>>,
 }
 
 impl Controller {
@@ -163,12 +165,7 @@ impl Controller {
 
     /// Makes a consumer group. Those that are asked for while one is made durable are made together: a gateway that
     /// keeps the offsets of Kafka's groups here makes very many of them.
-    async fn create_group(
-        &self,
-        shard: &ShardHandle,
-        topic: Uuid,
-        name: Arc<str>,
-    ) -> Result<Arc<ConsumerGroup>, IggyRefusal> {
+    async fn create_group(&self, shard: &ShardHandle, topic: Uuid, name: Arc<str>) -> GroupResult {
         let made = Rc::new(RefCell::new(None));
         self.new_groups.borrow_mut().push_back(NewGroup { topic, name, made: made.clone() });
         let _turn = self.turn.lock().await;
@@ -208,7 +205,7 @@ impl Controller {
         shard: &ShardHandle,
         latest: &Catalogue,
         NewGroup { topic, name, .. }: &NewGroup,
-    ) -> Result<Arc<ConsumerGroup>, IggyRefusal> {
+    ) -> GroupResult {
         let topic = known(latest, *topic)?;
         let groups = latest.groups(topic.id);
         if groups.named(name).is_some() {
