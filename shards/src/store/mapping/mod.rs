@@ -9,7 +9,7 @@
 //! | key of 1 to 255 bytes | header `kafka.key`, raw |
 //! | header `n`, its name once in the record, its value 1 to 255 bytes | header `kafka.h.n`, raw |
 //! | timestamp in ms (CreateTime) | origin timestamp in us; -1 is 0; exactly 0 ms: header `kafka.ts` = `epoch` |
-//! | anything else | an envelope: header `kafka.envelope` = 1, the payload as in [`envelope`] |
+//! | anything else | an envelope: header `kafka.envelope` = 1, the payload as `envelope.rs` has it |
 //!
 //! A message without `kafka.v` is a native one: null key, the payload as value, user headers under their own
 //! names, the server's time when it has no origin time. What is not understood is never guessed.
