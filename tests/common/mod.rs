@@ -1,6 +1,7 @@
 //! The harness of the end-to-end tests: a gateway process ([`gateway`]), stock clients on it
 //! ([`librdkafka`], [`member`]), and a client that writes frames by hand ([`raw`], [`frames`], [`partition`],
-//! [`fetch`], [`record_batch`], [`served`]) for what no stock client would send; [`metrics`] reads what the
+//! [`fetch`], [`record_batch`], [`served`]) for what no stock client would send; [`proxy`] and [`faulty_links`] break
+//! connections; [`metrics`] reads what the
 //! gateway reports.
 //!
 //! What must stay true: a gateway has a loopback address of its own, so that tests run side by side and a
@@ -10,6 +11,7 @@
 // Each test binary includes the whole harness and uses its own part of it.
 #![allow(dead_code)]
 
+pub mod faulty_links;
 pub mod fetch;
 pub mod frames;
 pub mod gateway;
