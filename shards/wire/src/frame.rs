@@ -39,25 +39,74 @@ pub enum FrameError {
     },
 }
 
-/// Cuts a stream of bytes into frames. A frame that arrived in one piece is a slice of it. One that goes on
-/// in the next piece is gathered in a buffer of its own, which grows with the bytes that arrive, never by the
-/// announced length; so a frame that is slow to come does not keep the block that its first bytes lie in.
+/// Cuts a stream of bytes into Kafka's frames: see [`Cutter`].
 ///
 /// `push` what was read, then call `next` until it says `None`.
 pub struct FrameReader {
-    /// A frame that began in an earlier piece.
-    partial: BytesMut,
-    /// What is left of the last piece.
-    piece: BytesMut,
+    cutter: Cutter,
     most: usize,
 }
 
 impl FrameReader {
     /// A reader of frames of at most `most` bytes.
     pub fn new(most: usize) -> FrameReader {
-        FrameReader { partial: BytesMut::new(), piece: BytesMut::new(), most }
+        FrameReader { cutter: Cutter::default(), most }
     }
 
+    /// Takes in what was read.
+    pub fn push(&mut self, bytes: BytesMut) {
+        self.cutter.push(bytes);
+    }
+
+    /// Whether bytes of a frame are here that is not complete.
+    pub fn is_partial(&self) -> bool {
+        self.cutter.held() > 0
+    }
+
+    /// Bytes held.
+    pub fn held(&self) -> usize {
+        self.cutter.held()
+    }
+
+    /// The next complete frame, without its length.
+    ///
+    /// # Errors
+    /// The length is out of range. It stays so: the stream has no next frame.
+    #[expect(clippy::should_implement_trait, reason = "more bytes may follow a None")]
+    pub fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let most = self.most;
+        Ok(self.cutter.next(LENGTH_BYTES, |head| end_of(head, most))?.map(without_length))
+    }
+}
+
+/// Where the frame that begins like this ends.
+fn end_of(head: &[u8], most: usize) -> Result<usize, FrameError> {
+    let Some(length) = head.first_chunk::<LENGTH_BYTES>() else {
+        return Err(FrameError::TooShort { size: head.len() as i32 });
+    };
+    let size = i32::from_be_bytes(*length);
+    let hint = hint(head);
+    match usize::try_from(size) {
+        Ok(bytes) if bytes < MIN_FRAME_SIZE => Err(FrameError::TooShort { size }),
+        Ok(bytes) if bytes <= most => Ok(LENGTH_BYTES + bytes),
+        Err(_) if hint.is_empty() => Err(FrameError::TooShort { size }),
+        _ => Err(FrameError::TooLarge { size: size as u32, most, hint }),
+    }
+}
+
+/// Cuts a stream of bytes into frames of whatever protocol. A frame that arrived in one piece is a slice of it.
+/// One that goes on in the next piece is gathered in a buffer of its own, which grows with the bytes that arrive,
+/// never by the announced length; so a frame that is slow to come does not keep the block that its first bytes
+/// lie in.
+#[derive(Default)]
+pub struct Cutter {
+    /// A frame that began in an earlier piece.
+    partial: BytesMut,
+    /// What is left of the last piece.
+    piece: BytesMut,
+}
+
+impl Cutter {
     /// Takes in what was read.
     pub fn push(&mut self, bytes: BytesMut) {
         if self.piece.is_empty() {
@@ -67,45 +116,46 @@ impl FrameReader {
         }
     }
 
-    /// Whether bytes of a frame are here that is not complete.
-    pub fn is_partial(&self) -> bool {
-        self.held() > 0
-    }
-
     /// Bytes held.
     pub fn held(&self) -> usize {
         self.partial.len() + self.piece.len()
     }
 
-    /// The next complete frame, without its length.
+    /// The next complete frame, whole. `end_of` says from its bytes, of which the first `head_bytes` are there at
+    /// the least, how long the frame is, and never less than `head_bytes`.
     ///
     /// # Errors
-    /// The length is out of range. It stays so: the stream has no next frame.
-    #[expect(clippy::should_implement_trait, reason = "more bytes may follow a None")]
-    pub fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
+    /// Those of `end_of`.
+    pub fn next<E>(
+        &mut self,
+        head_bytes: usize,
+        end_of: impl Fn(&[u8]) -> Result<usize, E>,
+    ) -> Result<Option<BytesMut>, E> {
         if self.partial.is_empty() {
-            if let Some(end) = self.end_of(&self.piece)?
-                && end <= self.piece.len()
-            {
-                let frame = self.piece.split_to(end);
-                if self.piece.is_empty() {
-                    // Nothing is kept of the block.
-                    self.piece = BytesMut::new();
+            if self.piece.len() >= head_bytes {
+                let end = end_of(&self.piece)?;
+                if end <= self.piece.len() {
+                    let frame = self.piece.split_to(end);
+                    if self.piece.is_empty() {
+                        // Nothing is kept of the block.
+                        self.piece = BytesMut::new();
+                    }
+                    return Ok(Some(frame));
                 }
-                return Ok(Some(without_length(frame)));
             }
             self.gather(usize::MAX);
             return Ok(None);
         }
-        self.gather(LENGTH_BYTES.saturating_sub(self.partial.len()));
-        let Some(end) = self.end_of(&self.partial)? else {
+        self.gather(head_bytes.saturating_sub(self.partial.len()));
+        if self.partial.len() < head_bytes {
             return Ok(None);
-        };
-        self.gather(end - self.partial.len());
+        }
+        let end = end_of(&self.partial)?;
+        self.gather(end.saturating_sub(self.partial.len()));
         if self.partial.len() < end {
             return Ok(None);
         }
-        Ok(Some(without_length(std::mem::take(&mut self.partial))))
+        Ok(Some(std::mem::take(&mut self.partial)))
     }
 
     /// Moves up to `bytes` of the piece to the partial frame.
@@ -115,21 +165,6 @@ impl FrameReader {
             self.piece = BytesMut::new();
         }
         self.partial.extend_from_slice(&taken);
-    }
-
-    /// Where the frame at the start of `bytes` ends, once its length is there.
-    fn end_of(&self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
-        let Some(length) = bytes.first_chunk::<LENGTH_BYTES>() else {
-            return Ok(None);
-        };
-        let size = i32::from_be_bytes(*length);
-        let hint = hint(bytes);
-        match usize::try_from(size) {
-            Ok(bytes) if bytes < MIN_FRAME_SIZE => Err(FrameError::TooShort { size }),
-            Ok(bytes) if bytes <= self.most => Ok(Some(LENGTH_BYTES + bytes)),
-            Err(_) if hint.is_empty() => Err(FrameError::TooShort { size }),
-            _ => Err(FrameError::TooLarge { size: size as u32, most: self.most, hint }),
-        }
     }
 }
 

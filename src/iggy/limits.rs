@@ -1,0 +1,38 @@
+//! Bounds of the Iggy listener that users do not set.
+
+use std::time::Duration;
+
+/// Requests of one link that are read ahead of their answers: what the SDK keeps in flight on a link.
+pub const REQUESTS_PER_LINK_MAX: usize = 256;
+
+/// Sessions of the gateway, with a link or waiting for one: some 300 bytes each, answers to repeat apart.
+pub const SESSIONS_MAX: usize = 65_536;
+
+/// How long a session outlives its last link: many times the SDK's longest pause between two attempts to
+/// connect (10 s).
+pub const SESSION_LEASE: Duration = Duration::from_secs(60);
+
+/// How often sessions are looked at for those whose lease is over.
+pub const SESSION_SWEEP: Duration = Duration::from_secs(5);
+
+/// Changes of metadata whose answers a session keeps for a client that asks again. Clients have one at a time.
+pub const SESSION_ANSWERS_MAX: usize = 8;
+
+/// Sign-ins that wait for their password to be checked; it takes a hash of some 20 ms, one at a time. Those
+/// with a password that was right before do not wait.
+pub const SIGN_INS_WAITING_MAX: usize = 64;
+
+/// Session ids and metadata operations of one start, 2^24: beyond it nobody signs in and nothing is changed until
+/// the next start. The SDK wants session ids below 2^43, so there may be 2^19 starts.
+pub const OPERATIONS_PER_START: u64 = 1 << 24;
+
+/// Bits of a session id that the SDK leaves for it: it makes producer ids of the rest.
+pub const SESSION_ID_BITS: u32 = 43;
+
+/// The shortest password of the root user, in bytes: Iggy's own.
+pub const PASSWORD_BYTES_MIN: usize = 3;
+
+/// The longest, in bytes: Iggy's own.
+pub const PASSWORD_BYTES_MAX: usize = 100;
+
+const _: () = assert!(OPERATIONS_PER_START.ilog2() < SESSION_ID_BITS);
