@@ -89,7 +89,8 @@ impl Config {
     /// Open files of the gateway's own, beside partitions and client connections.
     pub fn own_open_files(&self) -> u64 {
         let further_listeners = self.listen.len().saturating_sub(1) as u64;
-        let per_shard = DESCRIPTORS_PER_SHARD + DESCRIPTORS_PER_LISTENER * further_listeners;
+        let iggy_socket = u64::from(self.iggy_listen.is_some());
+        let per_shard = DESCRIPTORS_PER_SHARD + DESCRIPTORS_PER_LISTENER * further_listeners + iggy_socket;
         DESCRIPTORS_RESERVED + u64::from(self.shards) * per_shard
     }
 

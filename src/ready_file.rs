@@ -2,6 +2,8 @@
 //!
 //! `{"version":1,"pid":N,"listeners":[{"bootstrap":"h:p","nodes":[{"id":1000,"shard":0,"addr":"h:p"}]}]}`
 //!
+//! With an Iggy listener the last of `listeners` is `{"iggy":"h:p"}`.
+//!
 //! The addresses are those that a client on this machine connects to: a wildcard stands as loopback. The
 //! file appears whole, by a rename, so that whoever waits for it never reads half of it.
 
@@ -13,15 +15,16 @@ use serde_json::{Value, json};
 
 use crate::net::advertise::{Advertised, Node};
 
-/// Writes the file: for each listener its bootstrap address and what it advertises.
+/// Writes the file: for each Kafka listener its bootstrap address and what it advertises, and the address of the
+/// Iggy listener.
 ///
 /// # Errors
 /// The directory cannot be written, by the file's name.
-pub fn write(path: &Path, listeners: &[(SocketAddr, Advertised)]) -> io::Result<()> {
+pub fn write(path: &Path, listeners: &[(SocketAddr, Advertised)], iggy: Option<SocketAddr>) -> io::Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("ready_file {}: {error}", path.display()));
     let temporary = temporary(path).map_err(named)?;
     let written = std::fs::File::create(&temporary)
-        .and_then(|mut file| file.write_all(content(std::process::id(), listeners).to_string().as_bytes()))
+        .and_then(|mut file| file.write_all(content(std::process::id(), listeners, iggy).to_string().as_bytes()))
         .and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
         // The error to report is the first one.
@@ -38,7 +41,8 @@ fn temporary(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-fn content(pid: u32, listeners: &[(SocketAddr, Advertised)]) -> Value {
+fn content(pid: u32, listeners: &[(SocketAddr, Advertised)], iggy: Option<SocketAddr>) -> Value {
+    let iggy = iggy.map(|address| json!({"iggy": reachable(address).to_string()}));
     let listeners: Vec<Value> = listeners
         .iter()
         .map(|(bootstrap, advertised)| {
@@ -51,6 +55,7 @@ fn content(pid: u32, listeners: &[(SocketAddr, Advertised)]) -> Value {
                 .collect();
             json!({"bootstrap": local.to_string(), "nodes": nodes})
         })
+        .chain(iggy)
         .collect();
     json!({"version": 1, "pid": pid, "listeners": listeners})
 }
@@ -93,11 +98,11 @@ mod tests {
 
     #[test]
     fn the_file_has_exactly_the_documented_shape() {
-        let content = content(7, &[listener("127.0.0.1:9092", Advertise::Shards, None)]);
+        let content = content(7, &[listener("127.0.0.1:9092", Advertise::Shards, None)], "0.0.0.0:8090".parse().ok());
         let expected = json!({"version": 1, "pid": 7, "listeners": [{"bootstrap": "127.0.0.1:9092", "nodes": [
             {"id": 1000, "shard": 0, "addr": "127.0.0.1:9093"},
             {"id": 1001, "shard": 1, "addr": "127.0.0.1:9094"},
-        ]}]});
+        ]}, {"iggy": "127.0.0.1:8090"}]});
         assert_eq!(content, expected);
     }
 
@@ -108,7 +113,7 @@ mod tests {
             listener("[::]:9192", Advertise::Gateway, None),
             listener("[::1]:9292", Advertise::Gateway, Some("2001:db8::1")),
         ];
-        let content = content(1, &listeners);
+        let content = content(1, &listeners, None);
         let addresses: Vec<_> = content["listeners"]
             .as_array()
             .unwrap()
@@ -126,7 +131,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ready.json");
         std::fs::write(&path, "old").unwrap();
-        write(&path, &[listener("127.0.0.1:9092", Advertise::Shards, None)]).unwrap();
+        write(&path, &[listener("127.0.0.1:9092", Advertise::Shards, None)], None).unwrap();
         let read: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         assert_eq!(read["pid"], std::process::id());
         let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -135,10 +140,10 @@ mod tests {
 
     #[test]
     fn a_path_that_cannot_be_written_is_refused_by_name() {
-        let error = write(Path::new("/no/such/place/ready.json"), &[]).unwrap_err();
+        let error = write(Path::new("/no/such/place/ready.json"), &[], None).unwrap_err();
         assert!(error.to_string().contains("ready_file /no/such/place/ready.json"), "{error}");
         let directory = tempfile::tempdir().unwrap();
-        assert!(write(directory.path(), &[]).is_err());
+        assert!(write(directory.path(), &[], None).is_err());
         assert_eq!(
             std::fs::read_dir(directory.path().parent().unwrap())
                 .unwrap()

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use ringgate_runtime::{BoundListener, BufferPool, Executors, FileThreads, Notified, Notifier, notifier};
 use ringgate_shards::Mailroom;
+use ringgate_shards::controller::CONTROLLER;
 use ringgate_shards::open_files::OpenFiles;
 use ringgate_shards::start::Seed;
 use ringgate_shards::store::embedded::files::DiskFiles;
@@ -17,10 +18,11 @@ use ringgate_shards::waiters::Waiters;
 use crate::admin;
 use crate::api::ApiSettings;
 use crate::api::fetch_sessions::FetchSessions;
-use crate::cli::{self, banner};
+use crate::cli::{self, OtherPorts, banner};
 use crate::config::Config;
+use crate::iggy;
 use crate::limits::{CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD};
-use crate::net::accept::{ConnectionCount, Front, accept};
+use crate::net::accept::{ConnectionCount, Front, Speaks, accept};
 use crate::net::advertise::Advertised;
 use crate::net::budget::InFlightBytes;
 use crate::net::connection::{Door, Shared};
@@ -35,6 +37,8 @@ struct ShardParts {
     /// Told when all shards are up, so that nobody is asked for what it has not opened yet.
     go: Notified,
     listeners: Vec<(Advertised, Door, BoundListener)>,
+    /// Its socket on the port of the Iggy listener.
+    iggy: Option<BoundListener>,
 }
 
 /// What every shard's thread is given.
@@ -44,6 +48,7 @@ struct Common {
     api: ApiSettings,
     counts: Arc<ConnectionCount>,
     scrapes: Arc<Scrapes>,
+    iggy: Option<Arc<iggy::Gateway>>,
     /// Told when the shard is up.
     up: mpsc::Sender<()>,
 }
@@ -72,12 +77,24 @@ pub fn run(config: Config) -> io::Result<()> {
     for address in &config.listen {
         bound.push(listeners::bind(*address, &presentation)?);
     }
+    let (iggy_address, iggy_sockets) = match config.iggy_listen {
+        Some(address) => listeners::bind_shared(address, config.shards).map(|(address, s)| (Some(address), s))?,
+        None => (None, Vec::new()),
+    };
 
     // The executors come before every other thread.
     let mut executors = Executors::start(&config.executors())?;
     ringgate_runtime::give_memory_back();
     let signals = signals()?;
     let files = FileThreads::start(config.file_threads)?;
+    let (iggy, made_password) = match iggy_address {
+        Some(_) => {
+            let given = config.iggy_root_password.as_ref().map(|password| password.0.as_str());
+            let opened = iggy::password::open(&config.data, given)?;
+            (Some(Arc::new(iggy::Gateway::start(opened.password)?)), opened.made)
+        }
+        None => (None, None),
+    };
     let (mailroom, seeds) = ringgate_shards::start::seeds(
         &engine,
         stores,
@@ -92,13 +109,14 @@ pub fn run(config: Config) -> io::Result<()> {
         api: config.api_settings(engine.cluster_id()),
         counts: Arc::new(ConnectionCount::new(open_files, config.max_connections, config.max_connections_per_ip)),
         scrapes: Arc::new(Scrapes::new(executors.guard().stats().to_vec(), files.clone())),
+        iggy,
         config: config.clone(),
         up,
     };
     let scrapes = common.scrapes.clone();
     let counts = common.counts.clone();
     let (go, waiting): (Vec<Notifier>, Vec<Notified>) = seeds.iter().map(|_| notifier()).unzip();
-    let mut parts: Vec<Option<ShardParts>> = parts(seeds, waiting, bound).into_iter().map(Some).collect();
+    let mut parts: Vec<Option<ShardParts>> = parts(seeds, waiting, bound, iggy_sockets).into_iter().map(Some).collect();
     executors.run(|shard| {
         let parts = parts[usize::from(shard)].take();
         let common = common.clone();
@@ -119,9 +137,11 @@ pub fn run(config: Config) -> io::Result<()> {
         None => None,
     };
     let admin_address = admin.as_ref().map(|admin| admin.local_addr());
-    cli::print(&banner(&config, &advertised, admin_address, engine.cluster_id()))?;
+    let others = OtherPorts { iggy: iggy_address, made_password: made_password.as_deref(), admin: admin_address };
+    cli::print(&banner(&config, &advertised, &others, engine.cluster_id()))?;
+    drop(made_password);
     if let Some(path) = &config.ready_file {
-        ready_file::write(path, &advertised)?;
+        ready_file::write(path, &advertised, iggy_address)?;
     }
     tracing::info!(shards = config.shards, "serving");
 
@@ -150,9 +170,18 @@ fn presentation(config: &Config) -> Presentation {
     }
 }
 
-fn parts(seeds: Vec<Seed>, waiting: Vec<Notified>, bound: Vec<Bound>) -> Vec<ShardParts> {
+fn parts(
+    seeds: Vec<Seed>,
+    waiting: Vec<Notified>,
+    bound: Vec<Bound>,
+    iggy_sockets: Vec<BoundListener>,
+) -> Vec<ShardParts> {
     let seeds = seeds.into_iter().zip(waiting);
-    let mut parts: Vec<ShardParts> = seeds.map(|(seed, go)| ShardParts { seed, go, listeners: Vec::new() }).collect();
+    let mut parts: Vec<ShardParts> =
+        seeds.map(|(seed, go)| ShardParts { seed, go, listeners: Vec::new(), iggy: None }).collect();
+    for (part, socket) in parts.iter_mut().zip(iggy_sockets) {
+        part.iggy = Some(socket);
+    }
     for Bound { advertised, shared, own, .. } in bound {
         for (shard, listener) in shared.into_iter().enumerate() {
             parts[shard].listeners.push((advertised.clone(), Door::Bootstrap, listener));
@@ -200,8 +229,19 @@ async fn serve_shard(parts: ShardParts, common: Common) {
     let mut accepting = Vec::new();
     for (advertised, door, listener) in parts.listeners {
         let listener = listener.into_listener();
-        accepting
-            .push(ringgate_runtime::spawn_as("accept", accept(front.clone(), listener, Rc::new(advertised), door)));
+        accepting.push(ringgate_runtime::spawn_as(
+            "accept",
+            accept(front.clone(), listener, Speaks::Kafka(Rc::new(advertised), door)),
+        ));
+    }
+    let mut sweep = None;
+    if let (Some(socket), Some(gateway)) = (parts.iggy, common.iggy) {
+        if shard.id() == CONTROLLER {
+            sweep = Some(ringgate_runtime::spawn_as("iggy_sessions", gateway.clone().end_sessions(shard.clone())));
+        }
+        let speaks = Speaks::Iggy(Rc::new(iggy::Front::new(gateway)));
+        let listener = socket.into_listener();
+        accepting.push(ringgate_runtime::spawn_as("accept", accept(front.clone(), listener, speaks)));
     }
     let scrapes = ringgate_runtime::spawn_as("scrapes", common.scrapes.answer(front.clone()));
     shard.stopping().await;
@@ -211,6 +251,9 @@ async fn serve_shard(parts: ShardParts, common: Common) {
     front.all_closed().await;
     running.finish().await;
     scrapes.cancel().await;
+    if let Some(sweep) = sweep {
+        sweep.cancel().await;
+    }
     running.end().await;
 }
 

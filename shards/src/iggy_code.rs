@@ -19,8 +19,20 @@ codes! {
     FEATURE_UNAVAILABLE = 5,
     /// A name or number cannot be one.
     INVALID_IDENTIFIER = 6,
+    /// Nobody has signed in, or the session is gone.
+    UNAUTHENTICATED = 40,
+    /// An earlier attempt of the same request is still being carried out.
+    TRANSIENT_NOT_COMMITTED = 57,
+    /// Not now; nothing was done.
+    TRANSIENT_NOT_ACCEPTED = 58,
     /// A request is too large.
     INVALID_SIZE_BYTES = 80,
+    /// A request is so old that nobody knows whether it was carried out.
+    REQUEST_TOO_OLD = 85,
+    /// The partition that a request means is not the one of that name now.
+    HISTORY_UNAVAILABLE = 87,
+    /// A session or shard has as many waiting requests as it may have.
+    DEFERRED_POLL_CAPACITY_EXCEEDED = 90,
     /// An idempotent producer's batch leaves a gap, or repeats what is not remembered.
     PRODUCER_SEQUENCE_OUT_OF_ORDER = 92,
     /// An idempotent producer has a newer epoch.
@@ -29,12 +41,16 @@ codes! {
     PRODUCER_UNKNOWN = 94,
     /// No stream has this number.
     STREAM_ID_NOT_FOUND = 1009,
+    /// No stream has this name.
+    STREAM_NAME_NOT_FOUND = 1010,
     /// A stream has this name already.
     STREAM_NAME_ALREADY_EXISTS = 1012,
     /// There are as many streams as there may be.
     TOO_MANY_STREAMS = 1020,
     /// No topic has this number.
     TOPIC_ID_NOT_FOUND = 2010,
+    /// No topic of the stream has this name.
+    TOPIC_NAME_NOT_FOUND = 2011,
     /// A topic of the stream has this name already.
     TOPIC_NAME_ALREADY_EXISTS = 2013,
     /// A topic cannot have so many partitions.
@@ -63,8 +79,12 @@ codes! {
     INVALID_OFFSET = 4100,
     /// No consumer group of the topic has this number.
     CONSUMER_GROUP_ID_NOT_FOUND = 5000,
+    /// No consumer group of the topic has this name.
+    CONSUMER_GROUP_NAME_NOT_FOUND = 5003,
     /// A consumer group of the topic has this name already.
     CONSUMER_GROUP_NAME_ALREADY_EXISTS = 5004,
+    /// The consumer is not the one that the group gave the partition to.
+    CONSUMER_GROUP_PARTITION_NOT_OWNED = 5009,
     /// There are as many consumer groups as there may be.
     TOO_MANY_CONSUMER_GROUPS = 5010,
 }

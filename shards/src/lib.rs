@@ -19,6 +19,7 @@ pub mod open_files;
 mod partitions;
 mod pending;
 mod producer_ids;
+pub mod request_window;
 pub mod settings;
 mod shard;
 pub mod start;

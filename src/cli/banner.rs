@@ -9,16 +9,37 @@ use crate::config::{Config, Fsync, duration_text, size_text};
 use crate::net::advertise::{Advertise, Advertised};
 use crate::ready_file::{host_port, reachable};
 
+/// Where else than to Kafka clients the gateway listens.
+#[derive(Default)]
+pub struct OtherPorts<'a> {
+    /// For Iggy clients.
+    pub iggy: Option<SocketAddr>,
+    /// The password that was made for them.
+    pub made_password: Option<&'a str>,
+    /// For metrics.
+    pub admin: Option<SocketAddr>,
+}
+
 /// The banner: listeners as they were bound, shards, store, durability, and lines to copy.
 pub fn banner(
     config: &Config,
     listeners: &[(SocketAddr, Advertised)],
-    admin: Option<SocketAddr>,
+    others: &OtherPorts<'_>,
     cluster_id: &str,
 ) -> String {
     let mut out = format!("ringgate {} serves cluster {cluster_id}\n\n", env!("CARGO_PKG_VERSION"));
     for (bootstrap, advertised) in listeners {
         line(&mut out, "kafka", &format!("{bootstrap} (bootstrap, {})", nodes(*bootstrap, advertised)));
+    }
+    if let Some(address) = others.iggy {
+        line(&mut out, "iggy", &format!("{address} (tcp, user iggy)"));
+    }
+    if let Some(password) = others.made_password {
+        line(
+            &mut out,
+            "",
+            &format!("password {password}: made now, and not shown again (RINGGATE_IGGY_ROOT_PASSWORD sets one)"),
+        );
     }
     line(&mut out, "shards", &shards(config));
     line(
@@ -31,7 +52,7 @@ pub fn banner(
         ),
     );
     line(&mut out, "durability", &durability(config.fsync));
-    match admin {
+    match others.admin {
         Some(address) => line(&mut out, "admin", &format!("http://{address}/metrics, http://{address}/healthz")),
         None => line(&mut out, "admin", "off (--admin-listen HOST:PORT)"),
     }
@@ -131,7 +152,12 @@ mod tests {
     fn it_shows_listeners_shards_store_durability_and_lines_to_copy() {
         let bound =
             ("127.0.0.1:9092".parse().unwrap(), advertised(Advertise::Shards, Some("127.0.0.1"), &[9093, 9094]));
-        let text = banner(&config(&[]), &[bound], "127.0.0.1:9644".parse().ok(), "the-cluster");
+        let text = banner(
+            &config(&[]),
+            &[bound],
+            &OtherPorts { admin: "127.0.0.1:9644".parse().ok(), ..OtherPorts::default() },
+            "the-cluster",
+        );
         for part in [
             "the-cluster",
             "127.0.0.1:9092 (bootstrap, 2 nodes: shard 0 at 127.0.0.1:9093 to shard 1 at 127.0.0.1:9094)",
@@ -150,9 +176,19 @@ mod tests {
     }
 
     #[test]
+    fn an_iggy_listener_is_shown_and_a_password_only_when_it_was_made() {
+        let mut others = OtherPorts { iggy: "127.0.0.1:8090".parse().ok(), ..OtherPorts::default() };
+        let text = banner(&config(&[("iggy_root_password", "hunter2")]), &[], &others, "c");
+        assert!(text.contains("iggy        127.0.0.1:8090 (tcp, user iggy)"), "{text}");
+        assert!(!text.contains("password") && !text.contains("hunter2"), "{text}");
+        others.made_password = Some("a2b3c4");
+        assert!(banner(&config(&[]), &[], &others, "c").contains("password a2b3c4"));
+    }
+
+    #[test]
     fn weaker_durability_is_a_plain_warning() {
         for (fsync, part) in [("never", "WARNING: fsync never"), ("500ms", "WARNING: fsync every 500ms")] {
-            let text = banner(&config(&[("fsync", fsync)]), &[], None, "c");
+            let text = banner(&config(&[("fsync", fsync)]), &[], &OtherPorts::default(), "c");
             assert!(text.contains(part) && text.contains("power cut"), "{text}");
         }
         assert_eq!(config(&[("fsync", "500ms")]).fsync, Fsync::Interval(Duration::from_millis(500)));
@@ -161,7 +197,7 @@ mod tests {
     #[test]
     fn a_wildcard_listener_is_tried_by_loopback_and_tells_what_was_reached() {
         let bound = ("0.0.0.0:9092".parse().unwrap(), advertised(Advertise::Gateway, None, &[]));
-        let text = banner(&config(&[("cpus", "none"), ("spin", "50us")]), &[bound], None, "c");
+        let text = banner(&config(&[("cpus", "none"), ("spin", "50us")]), &[bound], &OtherPorts::default(), "c");
         assert!(
             text.contains("0.0.0.0:9092 (bootstrap, 1 node: the gateway at port 9092 of the address reached)"),
             "{text}"

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-pub use banner::banner;
+pub use banner::{OtherPorts, banner};
 pub use verify::{verify_json, verify_text};
 
 use crate::config::Flags;
@@ -159,6 +159,7 @@ fn value_name(kind: Kind) -> &'static str {
         Kind::Size { .. } => "SIZE",
         Kind::Time { .. } => "DURATION",
         Kind::Path => "PATH",
+        Kind::Password => "PASSWORD",
         Kind::Store => "STORE",
         Kind::Fsync => "WHEN",
         Kind::Cpus => "LIST",

@@ -11,7 +11,8 @@ use ringgate_runtime::{Placement, SliceClock};
 use super::error::{ConfigError, Source, refused};
 use super::sources::Given;
 use super::table::{Kind, Setting, find};
-use super::{Config, Fsync, Host, LogFormat, units};
+use super::{Config, Fsync, Host, LogFormat, Password, units};
+use crate::iggy::limits::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN};
 use crate::limits::{DESCRIPTORS_RESERVED, PARTITIONS_DEFAULT, SHARDS_MAX};
 use crate::net::advertise::Advertise;
 
@@ -56,6 +57,8 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         advertised_host,
         advertised_port,
         gateway_id: values.count("gateway_id") as u16,
+        iggy_listen: values.optional_address("iggy_listen"),
+        iggy_root_password: values.password("iggy_root_password"),
         ready_file: values.path("ready_file"),
         shards: shards as u16,
         placement: cpus.map_or(Placement::Unpinned, Placement::Cpus),
@@ -210,6 +213,11 @@ impl Values<'_> {
 
     fn path(&mut self, name: &str) -> Option<PathBuf> {
         self.parsed(name, |_, text| if text.is_empty() { Err(None) } else { Ok(PathBuf::from(text)) })
+    }
+
+    fn password(&mut self, name: &str) -> Option<Password> {
+        let fits = PASSWORD_BYTES_MIN..=PASSWORD_BYTES_MAX;
+        self.parsed(name, |_, text| if fits.contains(&text.len()) { Ok(Password(text.to_owned())) } else { Err(None) })
     }
 
     fn fsync(&mut self, name: &str) -> Fsync {
@@ -378,7 +386,9 @@ fn check_ports(config: &Config, given: &Given, problems: &mut Vec<String>) {
     let own = if config.advertise == Advertise::Shards { u32::from(config.shards) } else { 0 };
     let mut taken: Vec<Ports> = Vec::new();
     let listeners = config.listen.iter().map(|&address| ("listen", address, own));
-    for (name, address, more) in listeners.chain(config.admin_listen.map(|address| ("admin_listen", address, 0))) {
+    let single = [("iggy_listen", config.iggy_listen), ("admin_listen", config.admin_listen)];
+    let single = single.into_iter().filter_map(|(name, address)| Some((name, address?, 0)));
+    for (name, address, more) in listeners.chain(single) {
         if address.port() == 0 {
             continue;
         }

@@ -75,9 +75,12 @@ fn a_bad_value_of_any_row_is_refused_with_field_value_source_and_what_is_allowed
     for setting in SETTINGS {
         let bad = match setting.kind {
             Kind::Path => "",
+            Kind::Password => "!!",
             _ => "no such thing!",
         };
-        let text = refusal(&[(setting.name, bad)], &[setting.name, &setting.flag(), &format!("{bad:?}")]);
+        let shown = format!("{:?}", setting.shown(bad));
+        let text = refusal(&[(setting.name, bad)], &[setting.name, &setting.flag(), &shown]);
+        assert!(!setting.secret || !text.contains(bad), "{text}");
         assert!(text.contains(&setting.allowed()) || setting.name == "listen", "{text}");
     }
 }

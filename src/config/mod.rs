@@ -43,6 +43,8 @@ pub struct Config {
     /// The port in `advertised_host`; only in gateway mode.
     pub advertised_port: Option<u16>,
     pub gateway_id: u16,
+    pub iggy_listen: Option<SocketAddr>,
+    pub iggy_root_password: Option<Password>,
     pub ready_file: Option<PathBuf>,
     pub shards: u16,
     /// `cpus`: with [`Placement::Cpus`] one for each shard.
@@ -116,6 +118,16 @@ pub struct Config {
     pub open_files: u64,
     pub log_format: LogFormat,
     pub log_level: tracing::Level,
+}
+
+/// A password, which is not shown.
+#[derive(Clone)]
+pub struct Password(pub String);
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("********")
+    }
 }
 
 /// How log lines are written.

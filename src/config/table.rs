@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::units::{duration_text, size_text};
+use crate::iggy::limits::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN};
 
 /// A row of the table.
 #[derive(Debug)]
@@ -65,6 +66,8 @@ pub enum Kind {
     },
     /// A file or directory.
     Path,
+    /// A password.
+    Password,
     /// `embedded:DIR`.
     Store,
     /// `always`, `never` or an interval.
@@ -113,6 +116,7 @@ impl Setting {
                 )
             }
             Kind::Path => "a path".into(),
+            Kind::Password => format!("{PASSWORD_BYTES_MIN} to {PASSWORD_BYTES_MAX} bytes"),
             Kind::Store => "embedded:DIR".into(),
             Kind::Fsync => "always, never, or an interval from 1ms to 1h, such as 500ms".into(),
             Kind::Cpus => "CPU numbers and ranges such as 0-3,6, each once; auto; or none (not pinned)".into(),
@@ -142,7 +146,12 @@ const fn secs(secs: u64) -> Duration {
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// A row that is not secret, as all are so far.
+/// A row whose value is shown to nobody; it has no default.
+const fn secret_row(section: &'static str, name: &'static str, kind: Kind, help: &'static str) -> Setting {
+    Setting { name, section, kind, default: None, help, secret: true }
+}
+
+/// A row that is not secret.
 const fn row(
     section: &'static str,
     name: &'static str,
@@ -195,6 +204,11 @@ pub const SETTINGS: &[Setting] = &[
          listener the address that the client reached. A port only in gateway mode."),
     row(LISTENING, "gateway_id", count(0, 65_535), Some("1"),
         "This gateway among others: its Kafka node ids are gateway_id x 1000 + shard."),
+    row(LISTENING, "iggy_listen", Kind::OptionalAddress, Some("none"),
+        "Where clients of Apache Iggy's binary protocol (0.12.2, TCP) connect; all shards share the port."),
+    secret_row(LISTENING, "iggy_root_password", Kind::Password,
+        "The password of the Iggy user iggy. Unset: the one before, or at the first start one that is made and shown \
+         once. Better in the environment than on the command line, which others on the machine can read."),
     row(LISTENING, "ready_file", Kind::Path, None,
         "A file that gets all addresses as JSON once the gateway serves."),
     row(SHARDS, "shards", auto_count(1, 1000, "the CPUs that cpus allows"), Some("auto"),

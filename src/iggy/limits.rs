@@ -22,17 +22,8 @@ pub const SESSION_ANSWERS_MAX: usize = 8;
 /// with a password that was right before do not wait.
 pub const SIGN_INS_WAITING_MAX: usize = 64;
 
-/// Session ids and metadata operations of one start, 2^24: beyond it nobody signs in and nothing is changed until
-/// the next start. The SDK wants session ids below 2^43, so there may be 2^19 starts.
-pub const OPERATIONS_PER_START: u64 = 1 << 24;
-
-/// Bits of a session id that the SDK leaves for it: it makes producer ids of the rest.
-pub const SESSION_ID_BITS: u32 = 43;
-
 /// The shortest password of the root user, in bytes: Iggy's own.
 pub const PASSWORD_BYTES_MIN: usize = 3;
 
 /// The longest, in bytes: Iggy's own.
 pub const PASSWORD_BYTES_MAX: usize = 100;
-
-const _: () = assert!(OPERATIONS_PER_START.ilog2() < SESSION_ID_BITS);

@@ -20,6 +20,7 @@ use super::limit_hits::{Limit, LimitHits};
 use super::log_budget::{Line, LogBudget};
 use crate::api::ApiSettings;
 use crate::api::fetch_sessions::FetchSessions;
+use crate::iggy;
 
 /// How long a shard does not accept after the system refused a connection (no descriptors, no memory).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -117,8 +118,17 @@ pub struct Front {
     pub all_closed: Waiters,
 }
 
+/// What is spoken on a listener.
+#[derive(Clone)]
+pub enum Speaks {
+    /// Kafka's protocol: what clients are told of addresses, and which door they came in by.
+    Kafka(Rc<Advertised>, Door),
+    /// Iggy's protocol.
+    Iggy(Rc<iggy::Front>),
+}
+
 /// Accepts until the gateway stops.
-pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Advertised>, door: Door) {
+pub async fn accept(front: Rc<Front>, listener: TcpListener, speaks: Speaks) {
     let mut budget = Budget::new();
     loop {
         budget.turn().await;
@@ -138,7 +148,7 @@ pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Adve
         match accepted {
             None => return,
             Some(Ok((stream, peer))) => match front.counts.enter(peer.ip().to_canonical()) {
-                Ok(counted) => welcome(&front, stream, peer, counted, advertised.clone(), door),
+                Ok(counted) => welcome(&front, stream, peer, counted, speaks.clone()),
                 Err(limit) => {
                     front.limit_hits.count(limit);
                     if let Line::Written { left_out } = front.turned_away.line(Instant::now()) {
@@ -154,49 +164,62 @@ pub async fn accept(front: Rc<Front>, listener: TcpListener, advertised: Rc<Adve
     }
 }
 
-fn welcome(
-    front: &Rc<Front>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    counted: Counted,
-    advertised: Rc<Advertised>,
-    door: Door,
-) {
+fn welcome(front: &Rc<Front>, stream: TcpStream, peer: SocketAddr, counted: Counted, speaks: Speaks) {
     let Ok(local) = stream.local_addr() else { return };
-    let number = front.next_connection.get();
-    front.next_connection.set(number + 1);
-    let connection = Rc::new(Connection {
-        id: ConnectionId(u64::from(front.shard.id().0) << 48 | number),
-        shard: front.shard.clone(),
-        advertised,
-        door,
-        peer,
-        local,
-        principal: Principal::Anonymous,
-        settings: front.settings.clone(),
-        fetch_sessions: front.fetch_sessions.clone(),
-        parked_at: RefCell::default(),
-        unsent: front.unsent.clone(),
-        limit_hits: front.limit_hits.clone(),
-        passed_over: RefCell::default(),
-    });
     front.open_here.set(front.open_here.get() + 1);
     let front = front.clone();
-    ringgate_runtime::spawn_as("connection", async move {
-        let id = connection.id;
-        let end = connection::serve(connection, stream, front.shared.clone()).await;
-        front.fetch_sessions.borrow_mut().connection_closed(id);
-        front.ended(peer, &end);
-        drop(counted);
-        front.open_here.set(front.open_here.get() - 1);
-        if front.open_here.get() == 0 {
-            front.all_closed.wake_all();
+    match speaks {
+        Speaks::Kafka(advertised, door) => {
+            let connection = Rc::new(front.connection(peer, local, advertised, door));
+            ringgate_runtime::spawn_as("connection", async move {
+                let id = connection.id;
+                let end = connection::serve(connection, stream, front.shared.clone()).await;
+                front.fetch_sessions.borrow_mut().connection_closed(id);
+                front.over(peer, &end, counted);
+            })
+            .detach();
         }
-    })
-    .detach();
+        Speaks::Iggy(iggy) => {
+            ringgate_runtime::spawn_as("iggy_link", async move {
+                let end = iggy::link::serve(iggy, front.clone(), stream, peer, local).await;
+                front.over(peer, &end, counted);
+            })
+            .detach();
+        }
+    }
 }
 
 impl Front {
+    fn connection(&self, peer: SocketAddr, local: SocketAddr, advertised: Rc<Advertised>, door: Door) -> Connection {
+        let number = self.next_connection.get();
+        self.next_connection.set(number + 1);
+        Connection {
+            id: ConnectionId(u64::from(self.shard.id().0) << 48 | number),
+            shard: self.shard.clone(),
+            advertised,
+            door,
+            peer,
+            local,
+            principal: Principal::Anonymous,
+            settings: self.settings.clone(),
+            fetch_sessions: self.fetch_sessions.clone(),
+            parked_at: RefCell::default(),
+            unsent: self.unsent.clone(),
+            limit_hits: self.limit_hits.clone(),
+            passed_over: RefCell::default(),
+        }
+    }
+
+    /// A connection is over: it counts no more.
+    fn over(&self, peer: SocketAddr, end: &End, counted: Counted) {
+        self.ended(peer, end);
+        drop(counted);
+        self.open_here.set(self.open_here.get() - 1);
+        if self.open_here.get() == 0 {
+            self.all_closed.wake_all();
+        }
+    }
+
     /// Counts and logs why a connection ended.
     fn ended(&self, peer: SocketAddr, end: &End) {
         let (limit, reason) = match end {

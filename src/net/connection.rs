@@ -197,17 +197,7 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
             shared.in_flight.waiting().waiter(),
         ],
     };
-    let mut run = pin!(driver.run());
-    // What a client sent must not take down the others: a panic ends its own connection. State that
-    // others share is changed on the owner's side, where a panic ends the process.
-    let end = std::future::poll_fn(|cx| match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
-        Ok(poll) => poll,
-        Err(_) => {
-            shared.panics.set(shared.panics.get() + 1);
-            Poll::Ready(End::Refused("a panic in connection code".into()))
-        }
-    })
-    .await;
+    let end = panics_end_it(driver.run(), &shared).await;
     let parked_at = connection.parked_at.take();
     connection.shard.connection_closed(connection.id, parked_at.into_iter());
     if matches!(end, End::Stopping) {
@@ -216,9 +206,23 @@ pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Sha
     end
 }
 
+/// What a client sent must not take down the others: a panic ends its own connection. State that others share is
+/// changed on the owner's side, where a panic ends the process.
+pub(crate) async fn panics_end_it(run: impl Future<Output = End>, shared: &Shared) -> End {
+    let mut run = pin!(run);
+    std::future::poll_fn(|cx| match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
+        Ok(poll) => poll,
+        Err(_) => {
+            shared.panics.set(shared.panics.get() + 1);
+            Poll::Ready(End::Refused("a panic in connection code".into()))
+        }
+    })
+    .await
+}
+
 /// Ends a connection so that the answers that were sent arrive: to close over requests that were not read
 /// would reset it and take them away. The client is given a moment to read them and close.
-async fn farewell(shard: &ShardHandle, stream: &TcpStream, pool: &BufferPool) {
+pub(crate) async fn farewell(shard: &ShardHandle, stream: &TcpStream, pool: &BufferPool) {
     if stream.shutdown(std::net::Shutdown::Write).is_err() {
         return;
     }
@@ -231,6 +235,45 @@ async fn farewell(shard: &ShardHandle, stream: &TcpStream, pool: &BufferPool) {
         Pin::new(&mut moment).poll(cx)
     })
     .await;
+}
+
+/// Sends, but does not wait for ever for a client that does not read; at a stop even less.
+pub(crate) async fn send(
+    stream: &TcpStream,
+    shard: &ShardHandle,
+    limits: &ConnectionLimits,
+    stop: &Waiter,
+    out: Vec<Bytes>,
+) -> Result<(), End> {
+    let mut sending = pin!(stream.send(out));
+    let first = std::future::poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
+    let sent = match first {
+        Poll::Ready(sent) => sent,
+        Poll::Pending => {
+            let mut deadline = Sleep::new(shard, limits.send_timeout);
+            let mut deadline_at_stop = None;
+            std::future::poll_fn(|cx| {
+                if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
+                    return Poll::Ready(sent);
+                }
+                let late = || Err(std::io::ErrorKind::TimedOut.into());
+                if shard.is_stopping() {
+                    let sleep = deadline_at_stop.get_or_insert_with(|| Sleep::new(shard, limits.send_timeout_at_stop));
+                    if Pin::new(sleep).poll(cx).is_ready() {
+                        return Poll::Ready(late());
+                    }
+                } else {
+                    stop.register(cx);
+                }
+                Pin::new(&mut deadline).poll(cx).map(|()| late())
+            })
+            .await
+        }
+    };
+    sent.map_err(|error| match error.kind() {
+        std::io::ErrorKind::TimedOut => End::Limit(Limit::SendTimeout, "the client does not read its responses".into()),
+        _ => End::Closed,
+    })
 }
 
 /// What woke the loop.
@@ -257,7 +300,9 @@ impl Driver<'_> {
             };
             if !out.is_empty() {
                 let bytes: usize = out.iter().map(Bytes::len).sum();
-                if let Err(end) = self.send(std::mem::take(&mut out)).await {
+                let [stop, ..] = &self.wakers;
+                let sent = send(self.stream, &shard, &self.shared.limits, stop, std::mem::take(&mut out)).await;
+                if let Err(end) = sent {
                     return end;
                 }
                 self.uncount_unsent(bytes);
@@ -552,44 +597,6 @@ impl Driver<'_> {
             let (_, size, _) = self.held.swap_remove(at);
             self.shared.in_flight.remove(size);
         }
-    }
-
-    async fn send(&self, out: Vec<Bytes>) -> Result<(), End> {
-        let mut sending = pin!(self.stream.send(out));
-        let first = std::future::poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
-        let sent = match first {
-            Poll::Ready(sent) => sent,
-            Poll::Pending => {
-                let shard = &self.connection.shard;
-                let limits = &self.shared.limits;
-                let mut deadline = Sleep::new(shard, limits.send_timeout);
-                let mut deadline_at_stop = None;
-                let [stop, ..] = &self.wakers;
-                std::future::poll_fn(|cx| {
-                    if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
-                        return Poll::Ready(sent);
-                    }
-                    let late = || Err(std::io::ErrorKind::TimedOut.into());
-                    if shard.is_stopping() {
-                        let sleep =
-                            deadline_at_stop.get_or_insert_with(|| Sleep::new(shard, limits.send_timeout_at_stop));
-                        if Pin::new(sleep).poll(cx).is_ready() {
-                            return Poll::Ready(late());
-                        }
-                    } else {
-                        stop.register(cx);
-                    }
-                    Pin::new(&mut deadline).poll(cx).map(|()| late())
-                })
-                .await
-            }
-        };
-        sent.map_err(|error| match error.kind() {
-            std::io::ErrorKind::TimedOut => {
-                End::Limit(Limit::SendTimeout, "the client does not read its responses".into())
-            }
-            _ => End::Closed,
-        })
     }
 
     fn watchdog_period(&self) -> Duration {

@@ -37,6 +37,14 @@ limits! {
     MaxInFlightBytes "max_in_flight_bytes";
     /// A connection was not read from because another shard's mailbox was full.
     MailboxCapacity "mailbox_capacity";
+    /// An Iggy link was not read from because of its own unanswered requests.
+    IggyRequestsPerLink "iggy_requests_per_link";
+    /// A client could not sign in to the Iggy listener: too many others wait for their password to be checked.
+    IggySignInsWaiting "iggy_sign_ins_waiting";
+    /// A client could not sign in to the Iggy listener: there are as many sessions as there may be.
+    IggySessions "iggy_sessions";
+    /// A client could not sign in to the Iggy listener, or a change was refused: this start has no numbers left.
+    IggyOperations "iggy_operations_per_start";
 }
 
 impl Limit {
@@ -76,7 +84,8 @@ mod tests {
         hits.count(Limit::MailboxCapacity);
         hits.count(Limit::MailboxCapacity);
         assert_eq!(hits.iter().collect::<Vec<_>>(), [("max_connections", 1), ("mailbox_capacity", 2)]);
-        // Open files are the system's limit.
-        assert!(NAMES.iter().all(|name| *name == "open_files" || find(name).is_some()), "{NAMES:?}");
+        // Open files are the system's limit, those of the Iggy listener are constants of its own.
+        let known = |name: &str| name == "open_files" || name.starts_with("iggy_") || find(name).is_some();
+        assert!(NAMES.iter().all(|name| known(name)), "{NAMES:?}");
     }
 }

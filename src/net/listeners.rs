@@ -43,16 +43,7 @@ pub struct Presentation {
 /// A port that is taken, by its address: each is first bound without sharing, since with it two
 /// gateways would share their clients silently.
 pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Bound> {
-    if address.port() != 0 {
-        // Closed again at once: it only finds out that the port is free.
-        drop(listen(address, false)?);
-    }
-    let first = listen(address, true)?;
-    let bootstrap = first.local_addr();
-    let mut shared = vec![first];
-    for _ in 1..presentation.shards {
-        shared.push(listen(bootstrap, true)?);
-    }
+    let (bootstrap, shared) = bind_shared(address, presentation.shards)?;
     let mut own = Vec::new();
     if presentation.mode == Advertise::Shards {
         for shard in 0..presentation.shards {
@@ -78,6 +69,24 @@ pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Boun
         shard_ports,
     };
     Ok(Bound { advertised, bootstrap, shared, own })
+}
+
+/// Binds one port that all shards share, with a socket for each of them; its address and the sockets.
+///
+/// # Errors
+/// As [`bind`].
+pub fn bind_shared(address: SocketAddr, shards: u16) -> io::Result<(SocketAddr, Vec<BoundListener>)> {
+    if address.port() != 0 {
+        // Closed again at once: it only finds out that the port is free.
+        drop(listen(address, false)?);
+    }
+    let first = listen(address, true)?;
+    let bound = first.local_addr();
+    let mut shared = vec![first];
+    for _ in 1..shards {
+        shared.push(listen(bound, true)?);
+    }
+    Ok((bound, shared))
 }
 
 /// Tells whose port it is: it follows from the listener's, so it stands in no setting.

@@ -15,6 +15,8 @@ use super::{LIVENESS, LOOK_AGAIN};
 
 /// The bootstrap port. Below the kernel's ephemeral range, so that no outgoing connection takes it.
 const BOOTSTRAP_PORT: u16 = 19_092;
+/// The port of the Iggy listener of gateways that have one.
+const IGGY_PORT: u16 = 19_090;
 /// Held open by the harness while it uses an address.
 const LEASE_PORT: u16 = 19_091;
 
@@ -55,14 +57,26 @@ pub struct Options {
     flags: Vec<String>,
     /// The limit of open files, unless it is that of the test.
     open_files: Option<u64>,
+    /// Whether it listens for Iggy clients, too.
+    iggy: bool,
 }
+
+/// The password of the Iggy user of gateways that do not make their own.
+pub const IGGY_PASSWORD: &str = "a password of the tests";
 
 impl Options {
     /// `shards` shards, each a node of its own unless [`Advertise::of_this_run`] says otherwise; groups do not
     /// wait for more members before their first rebalance.
     pub fn new(shards: usize) -> Options {
         let flags = vec!["--initial-rebalance-delay=0".into()];
-        Options { shards, advertise: Advertise::of_this_run(), listen: Vec::new(), flags, open_files: None }
+        Options {
+            shards,
+            advertise: Advertise::of_this_run(),
+            listen: Vec::new(),
+            flags,
+            open_files: None,
+            iggy: false,
+        }
     }
 
     pub fn advertise(mut self, advertise: Advertise) -> Options {
@@ -73,6 +87,17 @@ impl Options {
     /// Listens here, too; the first of these takes the place of the gateway's own address.
     pub fn listen(mut self, address: impl std::fmt::Display) -> Options {
         self.listen.push(address.to_string());
+        self
+    }
+
+    /// Listens for Iggy clients, too, with [`IGGY_PASSWORD`].
+    pub fn iggy(self) -> Options {
+        Options { iggy: true, ..self }.set("iggy-root-password", IGGY_PASSWORD)
+    }
+
+    /// Without this setting.
+    pub fn unset(mut self, name: &str) -> Options {
+        self.flags.retain(|flag| !flag.starts_with(&format!("--{name}=")));
         self
     }
 
@@ -111,6 +136,8 @@ pub struct Ready {
     pub pid: u32,
     /// In the order of the command line, at least one.
     pub listeners: Vec<Listener>,
+    /// Where Iggy clients connect.
+    pub iggy: Option<SocketAddr>,
 }
 
 /// A running gateway, its data directory and its address. All three go when it is dropped.
@@ -272,6 +299,11 @@ impl Gateway {
         self.ready.listeners[0].bootstrap
     }
 
+    /// Where Iggy clients connect, the same after every restart.
+    pub fn iggy(&self) -> SocketAddr {
+        self.ready.iggy.expect("an Iggy listener")
+    }
+
     /// The bootstrap address as clients take it.
     pub fn servers(&self) -> String {
         self.bootstrap().to_string()
@@ -395,6 +427,9 @@ fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, writte
     if options.listen.is_empty() {
         command.arg(format!("--listen={ip}:{BOOTSTRAP_PORT}"));
     }
+    if options.iggy {
+        command.arg(format!("--iggy-listen={ip}:{IGGY_PORT}"));
+    }
     command.args(options.listen.iter().map(|address| format!("--listen={address}")));
     for (name, _) in std::env::vars_os() {
         // What the developer's shell sets for a gateway is not meant for this one.
@@ -453,7 +488,9 @@ fn parse_ready(text: &[u8]) -> Ready {
     let text = |value: &serde_json::Value| value.as_str().expect("a string in the ready file").to_owned();
     let number = |value: &serde_json::Value| value.as_u64().expect("a number in the ready file");
     let listeners = json["listeners"].as_array().expect("listeners in the ready file");
-    let listeners = listeners.iter().map(|listener| {
+    let iggy = listeners.iter().find_map(|listener| listener["iggy"].as_str());
+    let iggy = iggy.map(|address| address.parse().expect("an address in the ready file"));
+    let listeners = listeners.iter().filter(|listener| listener["iggy"].is_null()).map(|listener| {
         let bootstrap: SocketAddr = text(&listener["bootstrap"]).parse().expect("an address in the ready file");
         // A name that is only advertised need not resolve on this machine; its port is the one to reach.
         let reachable = |advertised: String| {
@@ -469,5 +506,5 @@ fn parse_ready(text: &[u8]) -> Ready {
         });
         Listener { bootstrap, nodes: nodes.collect() }
     });
-    Ready { pid: number(&json["pid"]) as u32, listeners: listeners.collect() }
+    Ready { pid: number(&json["pid"]) as u32, listeners: listeners.collect(), iggy }
 }

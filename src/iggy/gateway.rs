@@ -1,0 +1,71 @@
+//! What all links share.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use ringgate_shards::ShardHandle;
+use ringgate_shards::timers::Sleep;
+
+use super::limits::{SESSION_LEASE, SESSION_SWEEP, SESSIONS_MAX};
+use super::password::RootPassword;
+use super::sessions::Sessions;
+use super::sign_ins::SignIns;
+
+/// What the links of all shards share.
+pub struct Gateway {
+    /// Checks passwords.
+    pub sign_ins: SignIns,
+    sessions: Mutex<Sessions>,
+}
+
+/// What the links of one shard share.
+pub struct Front {
+    /// With those of the others.
+    pub gateway: Arc<Gateway>,
+    /// Requests read, by the command's code.
+    pub requests: RefCell<BTreeMap<u32, u64>>,
+}
+
+impl Gateway {
+    /// Without a session.
+    ///
+    /// # Errors
+    /// There is no thread for passwords.
+    pub fn start(password: RootPassword) -> io::Result<Gateway> {
+        Ok(Gateway {
+            sign_ins: SignIns::start(password)?,
+            sessions: Mutex::new(Sessions::new(SESSIONS_MAX, SESSION_LEASE)),
+        })
+    }
+
+    /// The sessions, for a moment.
+    pub fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the sessions whose lease is over, for as long as the shard lives.
+    pub async fn end_sessions(self: Arc<Gateway>, shard: ShardHandle) {
+        loop {
+            Sleep::new(&shard, SESSION_SWEEP).await;
+            let now = Instant::now();
+            while self.sessions().poll_expired(now).is_some() {
+                ringgate_runtime::yield_now().await;
+            }
+        }
+    }
+}
+
+impl Front {
+    /// Of a shard.
+    pub fn new(gateway: Arc<Gateway>) -> Front {
+        Front { gateway, requests: RefCell::default() }
+    }
+
+    /// Counts a request.
+    pub fn count(&self, code: u32) {
+        *self.requests.borrow_mut().entry(code).or_insert(0) += 1;
+    }
+}
