@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
+use super::store::Store;
 use super::{LIVENESS, LOOK_AGAIN};
 
 /// The bootstrap port. Below the kernel's ephemeral range, so that no outgoing connection takes it.
@@ -59,6 +60,7 @@ pub struct Options {
     open_files: Option<u64>,
     /// Whether it listens for Iggy clients, too.
     iggy: bool,
+    store: Store,
 }
 
 /// The password of the Iggy user of gateways that do not make their own.
@@ -76,7 +78,24 @@ impl Options {
             flags,
             open_files: None,
             iggy: false,
+            store: Store::of_this_run(),
         }
+    }
+
+    /// On the embedded store in every run: no other could pass, and `why` says what the test is about.
+    pub fn embedded(self, why: &'static str) -> Options {
+        assert!(!why.is_empty());
+        Options { store: Store::Embedded, ..self }
+    }
+
+    /// On Iggy in every run, whose server the gateway brings along.
+    pub fn on_iggy(self) -> Options {
+        Options { store: Store::Iggy, ..self }
+    }
+
+    /// On the Iggy server at this address.
+    pub fn on_iggy_at(self, server: SocketAddr) -> Options {
+        Options { store: Store::IggyAt(server), ..self }
     }
 
     pub fn advertise(mut self, advertise: Advertise) -> Options {
@@ -92,7 +111,7 @@ impl Options {
 
     /// Listens for Iggy clients, too, with [`IGGY_PASSWORD`].
     pub fn iggy(self) -> Options {
-        Options { iggy: true, ..self }.set("iggy-root-password", IGGY_PASSWORD)
+        Options { iggy: true, store: Store::Embedded, ..self }.set("iggy-root-password", IGGY_PASSWORD)
     }
 
     /// Without this setting.
@@ -148,6 +167,8 @@ pub struct Gateway {
     home: tempfile::TempDir,
     ip: Ipv4Addr,
     written: Written,
+    /// The gateway whose Iggy listener is this one's store.
+    server: Option<Box<Gateway>>,
     _lease: TcpListener,
 }
 
@@ -173,9 +194,21 @@ impl Gateway {
         let (ip, lease) = lease_address();
         let home = tempfile::tempdir().expect("temporary directory");
         let written = Written::default();
+        let (options, server) = match options.store {
+            Store::Iggy => {
+                let server = Gateway::start(Options::new(1).iggy());
+                (options.on_iggy_at(server.iggy()), Some(Box::new(server)))
+            }
+            Store::Embedded | Store::IggyAt(_) => (options, None),
+        };
         let mut process = spawn(&options, ip, &data(home.path()), &ready_file(home.path()), &written);
         let ready = process.wait_until_ready(&ready_file(home.path()));
-        Gateway { process: Some(process), ready, options, home, ip, written, _lease: lease }
+        Gateway { process: Some(process), ready, options, home, ip, written, server, _lease: lease }
+    }
+
+    /// The gateway whose Iggy listener is this one's store.
+    pub fn server(&mut self) -> &mut Gateway {
+        self.server.as_mut().expect("a gateway that brought its Iggy server along")
     }
 
     /// Starts another gateway on this one's data, at an address of its own. It must end; returns how, and
@@ -196,6 +229,7 @@ impl Gateway {
     /// Starts a gateway again on the same data and the same ports. The one before must have ended.
     pub fn restart(&mut self, options: Options) {
         assert!(self.process.is_none(), "the gateway still runs");
+        let options = self.on_the_same_server(options);
         let home = self.home.path();
         let mut process = spawn(&options, self.ip, &data(home), &ready_file(home), &self.written);
         self.ready = process.wait_until_ready(&ready_file(home));
@@ -207,8 +241,16 @@ impl Gateway {
     /// and what it wrote.
     pub fn restart_in_vain(&self, options: &Options) -> (ExitStatus, String) {
         assert!(self.process.is_none(), "the gateway still runs");
+        let options = &self.on_the_same_server(options.clone());
         let home = self.home.path();
         start_in_vain(options, self.ip, &data(home), &ready_file(home))
+    }
+
+    fn on_the_same_server(&self, options: Options) -> Options {
+        match (&self.server, options.store) {
+            (Some(server), Store::Iggy) => options.on_iggy_at(server.iggy()),
+            _ => options,
+        }
     }
 
     /// Kills the process as a crash would: nothing is flushed, no connection is closed in order.
@@ -418,12 +460,19 @@ fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, writte
             Advertise::Shards => "--advertise=shards",
             Advertise::Gateway => "--advertise=gateway",
         })
-        .arg(format!("--data={}", data.display()))
         .arg(format!("--ready-file={}", ready_file.display()))
         .args(&options.flags)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    match options.store {
+        Store::IggyAt(server) => {
+            command.arg(format!("--store=iggy://{server}")).arg(format!("--iggy-password={IGGY_PASSWORD}"));
+        }
+        Store::Iggy | Store::Embedded => {
+            command.arg(format!("--data={}", data.display()));
+        }
+    }
     if options.listen.is_empty() {
         command.arg(format!("--listen={ip}:{BOOTSTRAP_PORT}"));
     }

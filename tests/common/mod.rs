@@ -26,6 +26,7 @@ pub mod raw;
 pub mod record_batch;
 pub mod served;
 pub mod settings;
+pub mod store;
 
 use std::future::Future;
 use std::time::{Duration, Instant};
