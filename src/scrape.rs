@@ -178,6 +178,31 @@ fn slices(shards: &[ShardScrape]) -> [Family; 2] {
     [taken, longest]
 }
 
+/// What shards ask of Iggy.
+fn lanes(shards: &[ShardScrape]) -> Vec<Family> {
+    let lanes: Vec<_> =
+        shards.iter().filter_map(|s| Some((s.report.shard.to_string(), s.report.lane.as_ref()?))).collect();
+    if lanes.is_empty() {
+        return Vec::new();
+    }
+    let mut waiting = Family::gauge("ringgate_lane_calls", "Calls on Iggy that are not answered.");
+    let mut calls = Family::counter("ringgate_lane_calls_total", "Calls on Iggy that were answered.");
+    let mut seconds = Family::counter("ringgate_lane_seconds_total", "How long these took in all, retries included.");
+    let mut failures =
+        Family::counter("ringgate_lane_failures_total", "Failures, by Iggy's code; most are mended by a retry.");
+    let mut limits = Family::counter("ringgate_lane_refused_total", "Calls refused since a lane had too many.");
+    for (shard, lane) in &lanes {
+        waiting.push(&[("shard", shard)], lane.in_flight as u64);
+        calls.push(&[("shard", shard)], lane.calls);
+        seconds.push(&[("shard", shard)], lane.busy_us as f64 / 1e6);
+        limits.push(&[("shard", shard)], lane.refused_full);
+        for (code, count) in &lane.failures {
+            failures.push(&[("shard", shard), ("code", &code.to_string())], *count);
+        }
+    }
+    vec![waiting, calls, seconds, failures, limits]
+}
+
 fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usize, file_jobs: usize) -> Vec<Family> {
     let mut all = vec![
         Family::gauge("ringgate_open_connections", "Connections of all shards.").with(&[], connections),
@@ -224,6 +249,8 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
         }
     }
     all.extend([requests, limits]);
+
+    all.extend(lanes(shards));
 
     let mut lag =
         Family::gauge("ringgate_loop_lag_seconds", "How long the shard took to answer the guard's last poke.");

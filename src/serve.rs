@@ -13,6 +13,7 @@ use ringgate_shards::open_files::OpenFiles;
 use ringgate_shards::start::Seed;
 use ringgate_shards::store::embedded::files::DiskFiles;
 use ringgate_shards::store::embedded::{Engine, Opened};
+use ringgate_shards::store::iggy::{OpenIggy, OpenIggyError};
 use ringgate_shards::waiters::Waiters;
 
 use crate::admin;
@@ -62,12 +63,11 @@ pub fn run(config: Config) -> io::Result<()> {
     let config = Arc::new(config);
     ringgate_runtime::survive_file_size_limit();
     ringgate_runtime::check_host()?;
-    let Opened { engine, stores, report } =
-        Engine::open(Arc::new(DiskFiles), &config.data, config.engine()).map_err(io::Error::other)?;
-    if let Some(before) = report.switched_from_shards {
-        tracing::info!(before, now = config.shards, "groups and offsets were brought to the present number of shards");
-    }
-    let partitions = engine.catalogue().partition_count();
+    let embedded = match &config.iggy {
+        Some(_) => None,
+        None => Some(open_embedded(&config)?),
+    };
+    let partitions = embedded.as_ref().map_or(0, |opened| opened.engine.catalogue().partition_count());
     crate::rlimits::enough_for_partitions(config.open_files, config.own_open_files(), partitions)
         .map_err(io::Error::other)?;
     let to_share = config.open_files.saturating_sub(config.own_open_files());
@@ -95,18 +95,27 @@ pub fn run(config: Config) -> io::Result<()> {
         }
         None => (None, None),
     };
-    let (mailroom, seeds) = ringgate_shards::start::seeds(
-        &engine,
-        stores,
-        &config.shard_settings(),
-        &files,
-        config.mailbox_capacity,
-        &open_files,
-    );
+    let settings = config.shard_settings();
+    let capacity = config.mailbox_capacity;
+    let (cluster_id, (mailroom, seeds)) = match (embedded, &config.iggy) {
+        (Some(Opened { engine, stores, .. }), _) => {
+            let seeds = ringgate_shards::start::seeds(&engine, stores, &settings, &files, capacity, &open_files);
+            (engine.cluster_id().to_string(), seeds)
+        }
+        (None, Some(iggy)) => {
+            let iggy = match OpenIggy::open(iggy.clone(), config.shards, || signals.has_come().is_none()) {
+                Err(OpenIggyError::Stopped) => return Ok(()),
+                opened => opened.map_err(io::Error::other)?,
+            };
+            let cluster_id = iggy.cluster_id();
+            (cluster_id, ringgate_shards::start::iggy_seeds(iggy, &settings, &files, capacity, &open_files))
+        }
+        (None, None) => return Err(io::Error::other("there is no store")),
+    };
     let advertised: Vec<_> = bound.iter().map(|b| (b.bootstrap, b.advertised.clone())).collect();
     let (up, ups) = mpsc::channel();
     let common = Common {
-        api: config.api_settings(engine.cluster_id()),
+        api: config.api_settings(&cluster_id),
         counts: Arc::new(ConnectionCount::new(open_files, config.max_connections, config.max_connections_per_ip)),
         scrapes: Arc::new(Scrapes::new(executors.guard().stats().to_vec(), files.clone())),
         iggy,
@@ -138,7 +147,7 @@ pub fn run(config: Config) -> io::Result<()> {
     };
     let admin_address = admin.as_ref().map(|admin| admin.local_addr());
     let others = OtherPorts { iggy: iggy_address, made_password: made_password.as_deref(), admin: admin_address };
-    cli::print(&banner(&config, &advertised, &others, engine.cluster_id()))?;
+    cli::print(&banner(&config, &advertised, &others, &cluster_id))?;
     drop(made_password);
     if let Some(path) = &config.ready_file {
         ready_file::write(path, &advertised, iggy_address)?;
@@ -158,6 +167,14 @@ pub fn run(config: Config) -> io::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+fn open_embedded(config: &Config) -> io::Result<Opened> {
+    let opened = Engine::open(Arc::new(DiskFiles), &config.data, config.engine()).map_err(io::Error::other)?;
+    if let Some(before) = opened.report.switched_from_shards {
+        tracing::info!(before, now = config.shards, "groups and offsets were brought to the present number of shards");
+    }
+    Ok(opened)
 }
 
 fn presentation(config: &Config) -> Presentation {
@@ -296,6 +313,11 @@ fn signals() -> io::Result<Signals> {
 impl Signals {
     fn wait(&self) -> &'static str {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or("no signal handler")
+    }
+
+    /// One that has come, if any; it is told once.
+    fn has_come(&self) -> Option<&'static str> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).try_recv().ok()
     }
 
     fn wait_until(&self, deadline: Instant) -> Option<&'static str> {

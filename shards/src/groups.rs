@@ -2,11 +2,9 @@
 //! the shard's log.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use ringgate_group::pieced::PiecedSlab;
 use ringgate_group::request::HeartbeatRequest;
 use ringgate_group::{
@@ -19,18 +17,18 @@ use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
-use crate::limits::{EFFECTS_PER_LOOK, EFFECTS_SLICE, ENCODE_HERE_BYTES, ENCODE_HERE_MEMBERS, PLACES_LOOK_INTERVAL};
-use crate::log_driver::LogDriver;
+use crate::limits::{EFFECTS_PER_LOOK, EFFECTS_SLICE, PLACES_LOOK_INTERVAL};
 use crate::metrics::ShardReport;
 use crate::settings::ShardSettings;
-use crate::store::embedded::coordinator_log::{CoordinatorLog, FramedRecords, LogRecord, RecordKey};
+use crate::store::GroupLog;
+use crate::store::embedded::coordinator_log::RecordKey;
 use crate::timers::{Sleep, TimerKey};
 
-/// One shard's groups and the log that keeps them.
+/// One shard's groups and what keeps them.
 pub(crate) struct Groups {
     coordinator: RefCell<Coordinator>,
     batcher: RefCell<Batcher>,
-    log: Rc<LogDriver<CoordinatorLog>>,
+    log: GroupLog,
     /// Where the answer to each open request goes.
     asked: RefCell<PiecedSlab<ReplyTo>>,
     /// A task carries effects out in slices; those that come meanwhile are its, too.
@@ -43,12 +41,12 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// Groups that are still to be loaded.
-    pub(crate) fn new(settings: &ShardSettings, totals: Arc<Totals>, clock: Clock, log: CoordinatorLog) -> Groups {
+    pub(crate) fn new(settings: &ShardSettings, totals: Arc<Totals>, clock: Clock, log: GroupLog) -> Groups {
         let random = || uuid::Uuid::new_v4().as_u128();
         Groups {
             coordinator: RefCell::new(Coordinator::new(settings.group.clone(), totals, random)),
             batcher: RefCell::new(Batcher::new(settings.offset_linger)),
-            log: Rc::new(LogDriver::new(log)),
+            log,
             asked: RefCell::default(),
             pumping: Cell::new(false),
             writing: Cell::new(false),
@@ -64,13 +62,8 @@ impl Groups {
 
     /// Brings back what the log keeps: stable groups go on as if nothing had happened.
     pub(crate) async fn load(&self, shard: &ShardHandle) {
-        let recovered = self.log.with(CoordinatorLog::take_recovered);
-        for (nth, record) in recovered.into_iter().enumerate() {
-            match Record::decode(record.kind, record.version, &record.payload) {
-                Ok(record) => self.coordinator.borrow_mut().load(self.now(), record),
-                // The log has checked the bytes, so this was written by somebody who knew more.
-                Err(error) => tracing::error!(shard = shard.id().0, %error, "a record of a group is not understood"),
-            }
+        for (nth, record) in self.log.load(shard).await.into_iter().enumerate() {
+            self.coordinator.borrow_mut().load(self.now(), record);
             if nth % EFFECTS_SLICE == 0 {
                 ringgate_runtime::yield_now().await;
             }
@@ -286,8 +279,7 @@ impl Groups {
     async fn write_batch(&self, shard: &ShardHandle, records: Vec<Record>) {
         self.batches.set(self.batches.get() + 1);
         self.records.set(self.records.get() + records.len() as u64);
-        let records = encoded(shard, records).await;
-        let result = self.log.append_durable(shard, |log| log.append(records)).await.map_err(|why| {
+        let result = self.log.write(shard, records).await.map_err(|why| {
             tracing::error!(shard = shard.id().0, why, "groups and offsets cannot be kept");
             StoreError::Unavailable
         });
@@ -305,25 +297,6 @@ impl Groups {
         }
         self.pump(shard);
     }
-}
-
-/// The records as they lie in the log. What takes long, the metadata of a large group, is done elsewhere.
-async fn encoded(shard: &ShardHandle, records: Vec<Record>) -> FramedRecords {
-    let all = |records: &[Record]| FramedRecords::from(records.iter().map(to_log).collect::<Vec<_>>());
-    let few_members = records.iter().all(|record| record.members() <= ENCODE_HERE_MEMBERS);
-    if few_members && records.iter().map(Record::size_hint).sum::<usize>() <= ENCODE_HERE_BYTES {
-        return all(&records);
-    }
-    match shard.files.run(move || all(&records)).await {
-        Ok(records) => records,
-        Err(panic) => panic!("records of groups could not be encoded: {panic}"),
-    }
-}
-
-fn to_log(record: &Record) -> LogRecord {
-    let mut payload = BytesMut::with_capacity(record.size_hint());
-    record.encode(&mut payload);
-    LogRecord { kind: record.kind(), version: record.version(), payload: payload.freeze() }
 }
 
 /// Looks into a stored record for the log, which knows nothing of groups.

@@ -3,6 +3,7 @@
 use ringgate_runtime::SliceReport;
 
 use crate::Shard;
+use crate::store::iggy::LaneReport;
 
 /// One shard's counters and gauges at one moment.
 #[derive(Debug, Clone, Default)]
@@ -31,22 +32,25 @@ pub struct ShardReport {
     pub commit_records: u64,
     /// How long its tasks kept it at a time.
     pub slices: SliceReport,
+    /// Its lane to Iggy, if it has one.
+    pub lane: Option<Box<LaneReport>>,
     /// Limits of groups and partitions that were hit, by name.
     pub limits_hit: Vec<(&'static str, u64)>,
 }
 
 impl ShardReport {
     pub(crate) fn of(shard: &Shard) -> ShardReport {
-        let counters = shard.partitions.counters();
+        let counters = shard.store.counters();
         let groups = shard.groups.report();
-        let catalogue = shard.controller.iter().flat_map(|controller| controller.limits_hit());
+        let catalogue = shard.controller().into_iter().flat_map(|controller| controller.limits_hit());
         ShardReport {
             shard: shard.id().0,
-            partitions: shard.partitions.len(),
+            partitions: shard.store.open_partitions(),
             records_in: counters.records_in.get(),
             bytes_in: counters.bytes_in.get(),
             bytes_out: counters.bytes_out.get(),
             batches_refused: counters.batches_refused.get(),
+            lane: shard.store.lane().map(Box::new),
             mailbox_depth: shard.mailroom.depth(shard.id()),
             slices: ringgate_runtime::slices(),
             limits_hit: counters.limits_hit().chain(groups.limits_hit).chain(catalogue).collect(),

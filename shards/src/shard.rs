@@ -26,6 +26,7 @@ use crate::partitions::Partitions;
 use crate::pending::{Pending, Questions};
 use crate::producer_ids::ProducerIds;
 use crate::settings::ShardSettings;
+use crate::store::Store;
 use crate::timers::Timers;
 use crate::waiters::Waiters;
 use crate::watches::Watches;
@@ -45,9 +46,8 @@ pub struct Shard {
     backlogs: RefCell<Backlogs<Envelope>>,
     room: Waiters,
     visible: RefCell<Arc<Catalogue>>,
-    pub(crate) partitions: Partitions,
+    pub(crate) store: Store,
     pub(crate) groups: Groups,
-    pub(crate) controller: Option<Rc<Controller>>,
     pub(crate) timers: Timers,
     pub(crate) watches: Watches,
     producer_ids: RefCell<ProducerIds>,
@@ -65,9 +65,8 @@ pub(crate) struct Parts {
     pub(crate) mailroom: Arc<Mailroom>,
     pub(crate) files: FileThreads,
     pub(crate) catalogue: Arc<Catalogue>,
-    pub(crate) partitions: Partitions,
+    pub(crate) store: Store,
     pub(crate) groups: Groups,
-    pub(crate) controller: Option<Rc<Controller>>,
     pub(crate) leader_epoch: i32,
     pub(crate) ops: Arc<OpCounter>,
     pub(crate) clock: Clock,
@@ -87,9 +86,8 @@ impl Shard {
             backlogs: RefCell::new(Backlogs::new(shards)),
             room: Waiters::default(),
             visible: RefCell::new(parts.catalogue),
-            partitions: parts.partitions,
+            store: parts.store,
             groups: parts.groups,
-            controller: parts.controller,
             timers: Timers::default(),
             watches: Watches::default(),
             producer_ids: RefCell::new(ProducerIds::new(parts.leader_epoch, parts.id)),
@@ -137,9 +135,28 @@ impl Shard {
         &self.ops
     }
 
-    /// A producer id that was never given out before; -1 when this run has none left.
-    pub fn next_producer_id(&self) -> i64 {
-        self.producer_ids.borrow_mut().next_id()
+    /// A producer id that was never given out before; -1 when there is none to be had.
+    pub async fn next_producer_id(&self) -> i64 {
+        match &self.store {
+            Store::Embedded { .. } => self.producer_ids.borrow_mut().next_id(),
+            Store::Iggy(iggy) => iggy.next_producer_id().await,
+        }
+    }
+
+    /// The embedded store's partitions. Only its own code asks: what comes for another store is served by that one.
+    pub(crate) fn partitions(&self) -> &Partitions {
+        match &self.store {
+            Store::Embedded { partitions, .. } => partitions,
+            Store::Iggy(_) => unreachable!("a call for the embedded store came to a shard that has another"),
+        }
+    }
+
+    /// The embedded store's catalogue, on the shard that owns it.
+    pub(crate) fn controller(&self) -> Option<&Rc<Controller>> {
+        match &self.store {
+            Store::Embedded { controller, .. } => controller.as_ref(),
+            Store::Iggy(_) => None,
+        }
     }
 
     /// Does what takes long and needs nothing of this shard on another thread.
@@ -267,47 +284,60 @@ impl Shard {
     /// Does what the owner does. Runs up to the first wait at once.
     fn serve(self: &Rc<Self>, request: Request, to: ReplyTo) {
         let _owner = OwnerState::enter();
+        let request = match &self.store {
+            Store::Embedded { .. } => request,
+            Store::Iggy(iggy) => match iggy.serve(self, request, to) {
+                Some(request) => request,
+                None => return,
+            },
+        };
         match request {
-            Request::Produced(call) => self.partitions.produce(self, call, to),
-            Request::Sent(call) => self.partitions.send(self, call, to),
+            Request::Produced(call) => self.partitions().produce(self, call, to),
+            Request::Sent(call) => self.partitions().send(self, call, to),
             Request::ConsumerOffsetDone(call) => {
                 let shard = self.clone();
                 self.answer_with(to, async move {
-                    Reply::ConsumerOffsetDone(shard.partitions.consumer_offset(&shard, call).await)
+                    Reply::ConsumerOffsetDone(shard.partitions().consumer_offset(&shard, call).await)
                 });
             }
             Request::SegmentsDeleted(call) => {
                 let shard = self.clone();
                 self.answer_with(to, async move {
-                    Reply::SegmentsDeleted(shard.partitions.delete_segments(&shard, call).await)
+                    Reply::SegmentsDeleted(shard.partitions().delete_segments(&shard, call).await)
                 });
             }
             Request::Fetched(call) => {
                 let shard = self.clone();
-                self.answer_with(to, async move { Reply::Fetched(shard.partitions.fetch(&shard, to, call).await) });
+                self.answer_with(to, async move { Reply::Fetched(shard.partitions().fetch(&shard, to, call).await) });
             }
             Request::Unwatched(call) => {
-                self.partitions.unwatch(to.shard, call.id);
+                self.partitions().unwatch(to.shard, call.id);
                 self.reply(to, Reply::Unwatched(()));
             }
             Request::Offsets(call) => {
                 let shard = self.clone();
-                self.answer_with(to, async move { Reply::Offsets(shard.partitions.list_offsets(&shard, call).await) });
+                self.answer_with(
+                    to,
+                    async move { Reply::Offsets(shard.partitions().list_offsets(&shard, call).await) },
+                );
             }
             Request::EpochEnds(call) => {
                 let shard = self.clone();
                 self.answer_with(to, async move {
-                    Reply::EpochEnds(shard.partitions.epoch_ends(shard.leader_epoch(), call).await)
+                    Reply::EpochEnds(shard.partitions().epoch_ends(shard.leader_epoch(), call).await)
                 });
             }
             Request::ProducersDescribed(call) => {
                 let shard = self.clone();
-                self.answer_with(to, async move { Reply::ProducersDescribed(shard.partitions.producers(call).await) });
+                self.answer_with(
+                    to,
+                    async move { Reply::ProducersDescribed(shard.partitions().producers(call).await) },
+                );
             }
             Request::RecordsDeleted(call) => {
                 let shard = self.clone();
                 self.answer_with(to, async move {
-                    Reply::RecordsDeleted(shard.partitions.delete_records(&shard, call).await)
+                    Reply::RecordsDeleted(shard.partitions().delete_records(&shard, call).await)
                 });
             }
             Request::GroupAnswered(call) => self.groups.handle(self, call, to),
@@ -344,12 +374,12 @@ impl Shard {
                 let shard = self.clone();
                 self.answer_with(to, async move {
                     match call {
-                        CatalogueCall::Prepare(next) => shard.partitions.open_missing(&shard, &next).await,
-                        CatalogueCall::Publish(next) => shard.partitions.publish(&shard, next).await,
+                        CatalogueCall::Prepare(next) => shard.partitions().open_missing(&shard, &next).await,
+                        CatalogueCall::Publish(next) => shard.partitions().publish(&shard, next).await,
                         CatalogueCall::Show { catalogue, deleted } => {
                             shard.show(catalogue);
                             if let Some(deleted) = deleted {
-                                shard.partitions.delete_group_offsets(&shard, deleted).await;
+                                shard.partitions().delete_group_offsets(&shard, deleted).await;
                             }
                         }
                     }
@@ -365,7 +395,7 @@ impl Shard {
     }
 
     /// Answers with what a future comes to: at once when it need not wait, otherwise from a task.
-    fn answer_with(self: &Rc<Self>, to: ReplyTo, answer: impl Future<Output = Reply> + 'static) {
+    pub(crate) fn answer_with(self: &Rc<Self>, to: ReplyTo, answer: impl Future<Output = Reply> + 'static) {
         let mut answer = Box::pin(answer);
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => self.reply(to, reply),

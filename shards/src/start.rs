@@ -1,4 +1,4 @@
-//! From a data directory to running shards, and back.
+//! From an open store to running shards, and back.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,6 +12,7 @@ use ringgate_runtime::{FileThreads, Notified, Notifier, notifier};
 use crate::clock::Clock;
 use crate::controller::{CONTROLLER, Controller};
 use crate::groups::Groups;
+use crate::log_driver::LogDriver;
 use crate::mailbox::{Mailbox, Mailroom};
 use crate::op_counter::OpCounter;
 use crate::open_files::OpenFiles;
@@ -19,6 +20,8 @@ use crate::partitions::Partitions;
 use crate::settings::{Fsync, ShardSettings};
 use crate::shard::Parts;
 use crate::store::embedded::{Engine, ShardStore};
+use crate::store::iggy::{self, IggyShard, OpenIggy};
+use crate::store::{GroupLog, Store};
 use crate::timers::{Sleep, Timers};
 use crate::{Shard, ShardHandle};
 
@@ -31,12 +34,18 @@ pub struct Seed {
     mailbox: Mailbox,
     notified: Notified,
     files: FileThreads,
-    engine: Engine,
-    store: ShardStore,
+    kept: Kept,
     clock: Clock,
     totals: Arc<Totals>,
     open_files: Arc<OpenFiles>,
     ops: Arc<OpCounter>,
+}
+
+/// What a shard keeps things with.
+#[expect(clippy::large_enum_variant, reason = "one for each shard, and moved once")]
+enum Kept {
+    Embedded(Engine, ShardStore),
+    Iggy(IggyShard),
 }
 
 /// Makes the seeds of all shards over an open engine.
@@ -48,19 +57,43 @@ pub fn seeds(
     mailbox_capacity: usize,
     open_files: &Arc<OpenFiles>,
 ) -> (Arc<Mailroom>, Vec<Seed>) {
-    let route = Route::new(stores.len() as u16);
+    let kept = stores.into_iter().map(|store| Kept::Embedded(engine.clone(), store)).collect();
+    seeds_of(kept, engine.leader_epoch(), settings, files, mailbox_capacity, open_files)
+}
+
+/// Makes the seeds of all shards over an Iggy that was reached.
+pub fn iggy_seeds(
+    iggy: OpenIggy,
+    settings: &ShardSettings,
+    files: &FileThreads,
+    mailbox_capacity: usize,
+    open_files: &Arc<OpenFiles>,
+) -> (Arc<Mailroom>, Vec<Seed>) {
+    let kept = iggy.into_shards().into_iter().map(Kept::Iggy).collect();
+    seeds_of(kept, iggy::LEADER_EPOCH, settings, files, mailbox_capacity, open_files)
+}
+
+fn seeds_of(
+    kept: Vec<Kept>,
+    start_counter: i32,
+    settings: &ShardSettings,
+    files: &FileThreads,
+    mailbox_capacity: usize,
+    open_files: &Arc<OpenFiles>,
+) -> (Arc<Mailroom>, Vec<Seed>) {
+    let route = Route::new(kept.len() as u16);
     let clock = Clock::start();
     let totals = Arc::new(Totals::default());
-    let ops = Arc::new(OpCounter::of_start(engine.leader_epoch()));
-    let (notifiers, notifieds): (Vec<Notifier>, Vec<Notified>) = stores.iter().map(|_| notifier()).unzip();
+    let ops = Arc::new(OpCounter::of_start(start_counter));
+    let (notifiers, notifieds): (Vec<Notifier>, Vec<Notified>) = kept.iter().map(|_| notifier()).unzip();
     let (mailroom, mailboxes) = Mailroom::new(notifiers, mailbox_capacity);
     let mailroom = Arc::new(mailroom);
-    let seeds = stores
+    let seeds = kept
         .into_iter()
         .zip(mailboxes)
         .zip(notifieds)
         .enumerate()
-        .map(|(id, ((store, mailbox), notified))| Seed {
+        .map(|(id, ((kept, mailbox), notified))| Seed {
             id: ShardId(id as u16),
             route,
             settings: settings.clone(),
@@ -68,8 +101,7 @@ pub fn seeds(
             mailbox,
             notified,
             files: files.clone(),
-            engine: engine.clone(),
-            store,
+            kept,
             clock,
             totals: totals.clone(),
             open_files: open_files.clone(),
@@ -82,22 +114,33 @@ pub fn seeds(
 impl Seed {
     /// Brings the shard up on this thread: its groups are loaded and its partitions open when this ends.
     pub async fn start(self) -> Running {
-        let catalogue = self.engine.catalogue();
         let tail_cache_bytes = self.settings.tail_cache_bytes;
-        let (coordinator_log, controller) = self.store.into_parts();
-        let controller = controller
-            .filter(|_| self.id == CONTROLLER)
-            .map(|log| Rc::new(Controller::new(log, catalogue.clone(), self.open_files)));
+        let (store, log, catalogue, leader_epoch) = match self.kept {
+            Kept::Embedded(engine, store) => {
+                let catalogue = engine.catalogue();
+                let (coordinator_log, controller) = store.into_parts();
+                let controller = controller
+                    .filter(|_| self.id == CONTROLLER)
+                    .map(|log| Rc::new(Controller::new(log, catalogue.clone(), self.open_files)));
+                let leader_epoch = engine.leader_epoch();
+                let store = Store::Embedded { partitions: Partitions::new(engine, tail_cache_bytes), controller };
+                (store, GroupLog::Embedded(Rc::new(LogDriver::new(coordinator_log))), catalogue, leader_epoch)
+            }
+            Kept::Iggy(iggy) => {
+                let (log, catalogue) = (iggy::GroupLog::new(iggy.lane.clone()), iggy.catalogue.clone());
+                let store = Store::Iggy(iggy.into_store(tail_cache_bytes));
+                (store, GroupLog::Iggy(log), catalogue, iggy::LEADER_EPOCH)
+            }
+        };
         let shard = Shard::new(Parts {
             id: self.id,
             route: self.route,
-            groups: Groups::new(&self.settings, self.totals, self.clock, coordinator_log),
+            groups: Groups::new(&self.settings, self.totals, self.clock, log),
             settings: self.settings,
             mailroom: self.mailroom,
             files: self.files,
-            partitions: Partitions::new(self.engine.clone(), tail_cache_bytes),
-            controller,
-            leader_epoch: self.engine.leader_epoch(),
+            store,
+            leader_epoch,
             ops: self.ops,
             clock: self.clock,
             catalogue: catalogue.clone(),
@@ -106,11 +149,16 @@ impl Seed {
         let timers = ringgate_runtime::spawn_as("timers", Timers::turn(shard.clone()));
         shard.groups.topics(shard.catalogue());
         shard.groups.load(&shard).await;
-        shard.partitions.open_missing(&shard, &catalogue).await;
         let expiry = ringgate_runtime::spawn_as("offset_expiry", Groups::expire(shard.clone()));
         let room = ringgate_runtime::spawn_as("room_for_groups", Groups::make_room(shard.clone()));
-        let retention = ringgate_runtime::spawn_as("retention", Partitions::retain(shard.clone()));
-        let mut tasks = vec![mailbox, timers, expiry, room, retention];
+        let mut tasks = vec![mailbox, timers, expiry, room];
+        match &shard.store {
+            Store::Embedded { partitions, .. } => {
+                partitions.open_missing(&shard, &catalogue).await;
+                tasks.push(ringgate_runtime::spawn_as("retention", Partitions::retain(shard.clone())));
+            }
+            Store::Iggy(iggy) => iggy.start(&shard),
+        }
         if let Fsync::Interval(period) = shard.settings.fsync {
             tasks.push(ringgate_runtime::spawn_as("interval_sync", sync_every(shard.clone(), period)));
         }
@@ -122,11 +170,8 @@ impl Seed {
 async fn sync_every(shard: ShardHandle, period: Duration) {
     loop {
         Sleep::new(&shard, period).await;
-        shard.partitions.sync_written(&shard);
+        shard.store.sync_written(&shard);
         shard.groups.sync_written(&shard);
-        if let Some(controller) = &shard.controller {
-            controller.sync_written(&shard);
-        }
     }
 }
 
@@ -145,10 +190,7 @@ impl Running {
     /// Finishes the writes that have started and puts everything on disk.
     pub async fn finish(&self) {
         self.shard.groups.finish(&self.shard).await;
-        self.shard.partitions.finish(&self.shard).await;
-        if let Some(controller) = &self.shard.controller {
-            controller.finish(&self.shard).await;
-        }
+        self.shard.store.finish(&self.shard).await;
     }
 
     /// Ends the shard's own tasks: nothing is answered any more.

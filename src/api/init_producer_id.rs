@@ -10,22 +10,35 @@ pub async fn handle(ctx: &RequestContext, request: InitProducerIdRequest) -> Out
     if let Some(id) = &request.transactional_id {
         tracing::info!(transactional_id = %id.as_str(), peer = %ctx.connection.peer, "transactions are not supported");
     }
-    ctx.respond(&response(&ctx.view(), &request, || ctx.shard().next_producer_id()))
+    let next_id = match check(&ctx.view(), &request) {
+        Ok(()) => Ok(ctx.shard().next_producer_id().await),
+        Err(error) => Err(error),
+    };
+    ctx.respond(&response(next_id))
 }
 
-/// `next_id` is asked only when the answer has an id; it gives -1 when there is none to be had.
-fn response(view: &View<'_>, request: &InitProducerIdRequest, next_id: impl FnOnce() -> i64) -> InitProducerIdResponse {
+/// Whether it gets an id at all.
+fn check(view: &View<'_>, request: &InitProducerIdRequest) -> Result<(), ErrorCode> {
+    if request.transactional_id.is_some() {
+        return Err(ErrorCode::INVALID_REQUEST);
+    }
+    if !view.allowed(Operation::IdempotentWrite, Resource::Cluster) {
+        return Err(ErrorCode::CLUSTER_AUTHORIZATION_FAILED);
+    }
+    Ok(())
+}
+
+/// The answer with an id, which is -1 when there is none to be had.
+fn response(next_id: Result<i64, ErrorCode>) -> InitProducerIdResponse {
     let refuse = |error: ErrorCode| {
         let nothing = InitProducerIdResponse::default().with_producer_epoch(-1).with_producer_id(ProducerId(-1));
         nothing.with_error_code(error.0)
     };
-    if request.transactional_id.is_some() {
-        return refuse(ErrorCode::INVALID_REQUEST);
-    }
-    if !view.allowed(Operation::IdempotentWrite, Resource::Cluster) {
-        return refuse(ErrorCode::CLUSTER_AUTHORIZATION_FAILED);
-    }
-    match next_id() {
+    let next_id = match next_id {
+        Ok(id) => id,
+        Err(error) => return refuse(error),
+    };
+    match next_id {
         -1 => refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE),
         id => InitProducerIdResponse::default().with_producer_id(ProducerId(id)).with_producer_epoch(0),
     }
@@ -50,9 +63,9 @@ mod tests {
             if version >= 3 {
                 request = request.with_producer_id(ProducerId(5)).with_producer_epoch(3);
             }
-            let fresh = as_read(version, &response(&world.view(version), &request, || 42));
+            let fresh = as_read(version, &response(check(&world.view(version), &request).map(|()| 42)));
             assert_eq!(told(&fresh), (0, 42, 0), "version {version}");
-            let none = as_read(version, &response(&world.view(version), &request, || -1));
+            let none = as_read(version, &response(check(&world.view(version), &request).map(|()| -1)));
             assert_eq!(told(&none), (15, -1, -1), "version {version}");
         }
     }
@@ -62,7 +75,7 @@ mod tests {
         let mut world = World::with(&[]);
         world.authorizer.cluster_denied = Some(Operation::IdempotentWrite);
         let request = InitProducerIdRequest::default().with_transactional_id(None);
-        let refused = response(&world.view(4), &request, || panic!("an id was used up"));
+        let refused = response(check(&world.view(4), &request).map(|()| panic!("an id was used up")));
         assert_eq!(told(&as_read(4, &refused)), (31, -1, -1));
     }
 
@@ -72,7 +85,7 @@ mod tests {
         for id in ["t", ""] {
             let id = TransactionalId(id.to_string().into());
             let request = InitProducerIdRequest::default().with_transactional_id(Some(id));
-            let refused = response(&world.view(4), &request, || panic!("an id was used up"));
+            let refused = response(check(&world.view(4), &request).map(|()| panic!("an id was used up")));
             assert_eq!(told(&as_read(4, &refused)), (42, -1, -1));
         }
     }

@@ -42,16 +42,19 @@ pub fn banner(
         );
     }
     line(&mut out, "shards", &shards(config));
-    line(
-        &mut out,
-        "store",
-        &format!(
-            "embedded in {}, tail cache {} per shard",
-            config.data.display(),
-            size_text(config.tail_cache_bytes as u64)
-        ),
-    );
-    line(&mut out, "durability", &durability(config.fsync));
+    let tail_cache = size_text(config.tail_cache_bytes as u64);
+    match &config.iggy {
+        Some(iggy) => {
+            let (servers, user) = (iggy.servers.join(", "), &iggy.credentials.username);
+            line(&mut out, "store", &format!("Iggy at {servers} as {user}, tail cache {tail_cache} per shard"));
+            line(&mut out, "durability", "Iggy's: records are answered when Iggy says that they are written");
+        }
+        None => {
+            let data = config.data.display();
+            line(&mut out, "store", &format!("embedded in {data}, tail cache {tail_cache} per shard"));
+            line(&mut out, "durability", &durability(config.fsync));
+        }
+    }
     match others.admin {
         Some(address) => line(&mut out, "admin", &format!("http://{address}/metrics, http://{address}/healthz")),
         None => line(&mut out, "admin", "off (--admin-listen HOST:PORT)"),

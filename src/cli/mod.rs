@@ -160,6 +160,7 @@ fn value_name(kind: Kind) -> &'static str {
         Kind::Time { .. } => "DURATION",
         Kind::Path => "PATH",
         Kind::Password => "PASSWORD",
+        Kind::Text => "TEXT",
         Kind::Store => "STORE",
         Kind::Fsync => "WHEN",
         Kind::Cpus => "LIST",

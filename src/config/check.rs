@@ -2,16 +2,18 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ringgate_group::MigrationPolicy;
 use ringgate_runtime::{Placement, SliceClock};
+use ringgate_shards::store::iggy::{Credentials, IggySettings};
+use ringgate_shards::store::mapping::OnUnknown;
 
 use super::error::{ConfigError, Source, refused};
 use super::sources::Given;
 use super::table::{Kind, Setting, find};
-use super::{Config, Fsync, Host, LogFormat, Password, units};
+use super::{Config, Fsync, Host, LogFormat, Password, iggy, units};
 use crate::iggy::limits::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN};
 use crate::limits::{DESCRIPTORS_RESERVED, PARTITIONS_DEFAULT, SHARDS_MAX};
 use crate::net::advertise::Advertise;
@@ -34,6 +36,11 @@ pub fn check(given: &mut Given, host: &Host) -> Result<(Config, Vec<String>), Co
     check_shards(&mut config, given, host, &mut problems);
     check_ports(&config, given, &mut problems);
     check_bounds(&config, given, host, &mut problems);
+    if config.iggy.is_some() && config.iggy_listen.is_some() {
+        let why = "iggy_listen and store = iggy://... are both set; allowed: one of them, since Iggy's clients can ask \
+                   the Iggy that holds the records";
+        problems.push(why.into());
+    }
     if !problems.is_empty() {
         return Err(ConfigError { problems });
     }
@@ -66,6 +73,7 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         slice_clock: if values.choice("slice_clock") == "cpu" { SliceClock::Cpu } else { SliceClock::Wall },
         mailbox_capacity: values.count("mailbox_capacity") as usize,
         shutdown_timeout: values.time("shutdown_timeout"),
+        iggy: values.iggy_store(),
         data: values.store_directory(),
         fsync: values.fsync("fsync"),
         offset_linger: values.time("offset_linger"),
@@ -292,10 +300,61 @@ impl Values<'_> {
         }
         let value = self.parsed("store", |_, text| match text.strip_prefix("embedded:") {
             Some(directory) if !directory.is_empty() => Ok(PathBuf::from(directory)),
-            _ if text.starts_with("iggy://") => Err(Some("embedded:DIR; iggy:// is not in this build yet".into())),
+            _ if text.starts_with(iggy::SCHEME) => Ok(PathBuf::new()),
             _ => Err(None),
         });
         value.unwrap_or_default()
+    }
+
+    /// The Iggy store, where `store` says so. All its rows are read, so that each is checked.
+    fn iggy_store(&mut self) -> Option<IggySettings> {
+        let problems = self.problems.len();
+        let servers = self.parsed("store", |_, text| match text.strip_prefix(iggy::SCHEME) {
+            Some(servers) => iggy::servers(servers).map(Some).map_err(Some),
+            None => Ok(None),
+        });
+        let file = self.parsed("iggy_credentials", |_, path| iggy::credentials(Path::new(path)).map_err(Some));
+        let (_, given_username) = self.row("iggy_username");
+        let username = self.text("iggy_username");
+        let password = self.password("iggy_password").map(|password| password.0);
+        let topics = self.parsed("iggy_topics", |_, path| iggy::topics(Path::new(path)).map_err(Some));
+        let skip = self.choice("iggy_unknown_messages") == "skip";
+        let (send_clients, offset_clients) = (self.count("iggy_send_clients"), self.count("iggy_offset_clients"));
+        let (timeout, metadata_refresh) = (self.time("iggy_timeout"), self.time("iggy_metadata_refresh"));
+        let settings = IggySettings {
+            servers: servers.flatten()?,
+            credentials: match (file, username.zip(password.clone())) {
+                (Some(file), _) => {
+                    let told = given_username.is_some_and(|(_, source)| source != Source::Default);
+                    if told || password.is_some() {
+                        let why =
+                            "iggy_credentials and iggy_username or iggy_password are both set; allowed: one of them";
+                        self.problems.push(why.into());
+                    }
+                    file
+                }
+                (None, Some((username, password))) => Credentials { username, password },
+                (None, None) => {
+                    if self.problems.len() == problems {
+                        let why = "store = iggy://... needs a password; allowed: RINGGATE_IGGY_PASSWORD, or \
+                                   iggy_credentials = FILE";
+                        self.problems.push(why.into());
+                    }
+                    return None;
+                }
+            },
+            send_clients: send_clients as usize,
+            offset_clients: offset_clients as usize,
+            timeout,
+            metadata_refresh,
+            unknown_messages: if skip { OnUnknown::Skip } else { OnUnknown::Stop },
+            topics: topics.unwrap_or_default(),
+        };
+        Some(settings)
+    }
+
+    fn text(&mut self, name: &str) -> Option<String> {
+        self.parsed(name, |_, text| if text.is_empty() { Err(None) } else { Ok(text.to_owned()) })
     }
 }
 
@@ -318,7 +377,7 @@ fn address(text: &str) -> Result<SocketAddr, Option<String>> {
 }
 
 /// `HOST`, `HOST:PORT`, `[IPV6]`, `[IPV6]:PORT` or a bare IPv6 address.
-fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
+pub(super) fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
     if text.parse::<std::net::Ipv6Addr>().is_ok() {
         return Some((text.to_owned(), None));
     }

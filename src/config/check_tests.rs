@@ -74,7 +74,7 @@ fn every_row_is_read_and_no_field_is_read_without_one() {
 fn a_bad_value_of_any_row_is_refused_with_field_value_source_and_what_is_allowed() {
     for setting in SETTINGS {
         let bad = match setting.kind {
-            Kind::Path => "",
+            Kind::Path | Kind::Text => "",
             Kind::Password => "!!",
             _ => "no such thing!",
         };
@@ -137,9 +137,20 @@ fn data_is_short_for_an_embedded_store_and_both_are_an_error() {
 }
 
 #[test]
-fn an_iggy_store_is_refused_as_not_in_this_build_without_showing_its_password() {
-    let text = refusal(&[("store", "iggy://iggy:secret@host:8090")], &["not in this build yet", "host:8090"]);
+fn an_iggy_store_needs_a_password_that_is_not_in_its_address_and_is_not_shown() {
+    let store = ("store", "iggy://one,two:1234");
+    let text = refusal(&[("store", "iggy://iggy:secret@host:8090")], &["iggy_password", "host:8090"]);
     assert!(!text.contains("secret"), "{text}");
+    refusal(&[store], &["RINGGATE_IGGY_PASSWORD", "iggy_credentials"]);
+    refusal(&[("store", "iggy://a b"), ("iggy_password", "pass")], &["--store", "iggy://HOST[:PORT]"]);
+    let iggy = config(&[store, ("iggy_password", "secret"), ("iggy_unknown_messages", "skip")]).iggy.unwrap();
+    assert_eq!(iggy.servers, ["one:8090", "two:1234"]);
+    assert_eq!((iggy.credentials.username.as_str(), iggy.credentials.password.as_str()), ("iggy", "secret"));
+    assert_eq!((iggy.send_clients, iggy.offset_clients, iggy.topics.len()), (2, 4, 0));
+    assert_eq!((iggy.timeout, iggy.metadata_refresh), (Duration::from_secs(10), Duration::from_secs(1)));
+    let both = [store, ("iggy_password", "secret"), ("iggy_listen", "127.0.0.1:0")];
+    refusal(&both, &["iggy_listen", "store = iggy://"]);
+    assert!(config(&[("iggy_password", "secret")]).iggy.is_none(), "an embedded store has no use for it");
 }
 
 #[test]

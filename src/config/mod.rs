@@ -7,6 +7,7 @@
 
 mod check;
 mod error;
+mod iggy;
 mod kafka_names;
 mod report;
 mod sources;
@@ -26,6 +27,7 @@ pub use error::{ConfigError, Source};
 pub use kafka_names::{BrokerSetting, BrokerSettings};
 pub use report::{Report, Row};
 pub use ringgate_shards::settings::Fsync;
+use ringgate_shards::store::iggy::IggySettings;
 pub use sources::Flags;
 pub use units::{duration_text, size_text};
 
@@ -56,6 +58,8 @@ pub struct Config {
     pub shutdown_timeout: Duration,
     /// Where the embedded store lies.
     pub data: PathBuf,
+    /// The Iggy store, which takes the place of the embedded one.
+    pub iggy: Option<IggySettings>,
     pub fsync: Fsync,
     /// Zero: write as soon as the disk is free.
     pub offset_linger: Duration,

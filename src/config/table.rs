@@ -68,7 +68,9 @@ pub enum Kind {
     Path,
     /// A password.
     Password,
-    /// `embedded:DIR`.
+    /// Any text.
+    Text,
+    /// `embedded:DIR` or `iggy://HOST[:PORT],...`.
     Store,
     /// `always`, `never` or an interval.
     Fsync,
@@ -117,7 +119,8 @@ impl Setting {
             }
             Kind::Path => "a path".into(),
             Kind::Password => format!("{PASSWORD_BYTES_MIN} to {PASSWORD_BYTES_MAX} bytes"),
-            Kind::Store => "embedded:DIR".into(),
+            Kind::Text => "a text".into(),
+            Kind::Store => format!("embedded:DIR, or {}", super::iggy::ALLOWED),
             Kind::Fsync => "always, never, or an interval from 1ms to 1h, such as 500ms".into(),
             Kind::Cpus => "CPU numbers and ranges such as 0-3,6, each once; auto; or none (not pinned)".into(),
         }
@@ -228,7 +231,27 @@ pub const SETTINGS: &[Setting] = &[
     row(STORE, "data", Kind::Path, None,
         "The directory of the embedded store; the same as --store embedded:DIR."),
     row(STORE, "store", Kind::Store, Some("embedded:./ringgate-data"),
-        "Where records, groups and offsets are kept."),
+        "Where records, groups and offsets are kept: in a directory, or in an Apache Iggy server or cluster."),
+    row(STORE, "iggy_credentials", Kind::Path, None,
+        "A TOML file with username and password for Iggy; instead of iggy_username and iggy_password."),
+    row(STORE, "iggy_username", Kind::Text, Some("iggy"),
+        "As whom to sign in to Iggy."),
+    secret_row(STORE, "iggy_password", Kind::Password,
+        "The password for Iggy. Other users see command lines: better in the environment or in iggy_credentials."),
+    row(STORE, "iggy_topics", Kind::Path, None,
+        "A TOML file with a line NAME = { stream = \"...\", topic = \"...\" } for each topic that is not in Iggy's \
+         stream kafka under its own name."),
+    row(STORE, "iggy_send_clients", count(1, 64), Some("2"),
+        "Connections of each shard to Iggy that write records; each has one write of a partition in flight."),
+    row(STORE, "iggy_offset_clients", count(1, 64), Some("4"),
+        "Connections of each shard to Iggy that keep offsets."),
+    row(STORE, "iggy_timeout", time(secs(1), secs(300)), Some("10s"),
+        "How long Iggy may take over a request, retries included, before the client is told to try again."),
+    row(STORE, "iggy_metadata_refresh", time(ms(50), secs(HOUR)), Some("1s"),
+        "How often Iggy is asked for its topics."),
+    row(STORE, "iggy_unknown_messages", Kind::Choice(&["stop", "skip"]), Some("stop"),
+        "What consumers get where a message was written by a mapping that this gateway does not understand: an error, \
+         or the message behind it."),
     row(STORE, "fsync", Kind::Fsync, Some("always"),
         "always: what is acknowledged as durable is on disk. An interval or never: answered after the write, \
          lost in a power cut if not yet synced."),

@@ -44,7 +44,7 @@ pub(super) struct NewGroup {
 impl Controller {
     /// Changes streams, topics or consumer groups.
     pub(crate) async fn change_iggy(shard: &ShardHandle, call: IggyChangeCall) -> Result<IggyChanged, IggyRefusal> {
-        let Some(this) = &shard.controller else {
+        let Some(this) = shard.controller() else {
             return Err(IggyRefusal::new(IggyCode::ERROR, "This shard is not the controller."));
         };
         let change = match call.0 {

@@ -93,7 +93,7 @@ impl Controller {
 
     /// Creates topics: each is made or refused on its own.
     pub(crate) async fn create(shard: &ShardHandle, call: CreateTopicsCall) -> Vec<TopicResult> {
-        let Some(this) = &shard.controller else {
+        let Some(this) = shard.controller() else {
             return call.topics.iter().map(|_| not_controller()).collect();
         };
         let _turn = this.turn.lock().await;
@@ -125,7 +125,7 @@ impl Controller {
 
     /// Deletes topics.
     pub(crate) async fn delete(shard: &ShardHandle, call: DeleteTopicsCall) -> Vec<TopicResult> {
-        let Some(this) = &shard.controller else {
+        let Some(this) = shard.controller() else {
             return call.topics.iter().map(|_| not_controller()).collect();
         };
         let _turn = this.turn.lock().await;
@@ -152,7 +152,7 @@ impl Controller {
 
     /// Adds partitions to topics: each topic gets them or is refused on its own.
     pub(crate) async fn create_partitions(shard: &ShardHandle, call: CreatePartitionsCall) -> Vec<TopicResult> {
-        let Some(this) = &shard.controller else {
+        let Some(this) = shard.controller() else {
             return call.topics.iter().map(|_| not_controller()).collect();
         };
         let _turn = this.turn.lock().await;
@@ -174,7 +174,7 @@ impl Controller {
 
     /// Changes settings of topics: each topic's change is taken as a whole or refused, on its own.
     pub(crate) async fn alter_configs(shard: &ShardHandle, call: AlterConfigsCall) -> Vec<TopicResult> {
-        let Some(this) = &shard.controller else {
+        let Some(this) = shard.controller() else {
             return call.topics.iter().map(|_| not_controller()).collect();
         };
         let _turn = this.turn.lock().await;
@@ -254,7 +254,7 @@ impl Controller {
     }
 }
 
-async fn everywhere(shard: &Rc<Shard>, call: impl Fn() -> CatalogueCall) {
+pub(crate) async fn everywhere(shard: &Rc<Shard>, call: impl Fn() -> CatalogueCall) {
     let calls: Vec<_> = shard.route().all().map(|other| shard.submit_to(other, call())).collect();
     for call in calls {
         call.await;

@@ -209,7 +209,7 @@ impl Partition {
         }
         if let Some(log) = &self.log {
             log.kick(shard);
-            shard.partitions.used(self);
+            shard.partitions().used(self);
         }
     }
 
@@ -227,7 +227,7 @@ impl Partition {
             log.with(PartitionLog::request_sync);
         }
         if !appended.append.duplicate {
-            let counters = &shard.partitions.counters;
+            let counters = &shard.partitions().counters;
             counters.records_in.set(counters.records_in.get() + u64::from(appended.records));
             counters.bytes_in.set(counters.bytes_in.get() + batch.len() as u64);
         }

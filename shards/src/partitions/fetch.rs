@@ -120,7 +120,7 @@ impl Partition {
         if let Err(error) = check_leader_epoch(wanted.current_leader_epoch, shard.leader_epoch()) {
             return PartitionFetched::failed(wanted.at, error);
         }
-        let reading = &shard.partitions.reading;
+        let reading = &shard.partitions().reading;
         let mut budget = wanted.max_bytes.min(left.bytes);
         let (mut fetched, read) = log.with(|log| {
             let mut fetched = PartitionFetched::failed(wanted.at, ErrorCode::NONE);
@@ -153,7 +153,7 @@ impl Partition {
             Read::Empty => {}
             Read::Cached(records) => {
                 fetched.records = records;
-                shard.partitions.used(self);
+                shard.partitions().used(self);
             }
             Read::OutOfRange => fetched.error = ErrorCode::OFFSET_OUT_OF_RANGE,
             Read::Disk(job) => match self.read_disk(shard, job, budget).await {
@@ -203,7 +203,7 @@ impl Partition {
         job: ReadJob,
         budget: usize,
     ) -> Result<std::io::Result<Vec<StoredBatch>>, Panicked> {
-        let reading = &shard.partitions.reading;
+        let reading = &shard.partitions().reading;
         reading.set(reading.get() + budget);
         let read = shard.files.run(move || job.run()).await;
         reading.set(reading.get() - budget);
@@ -217,7 +217,7 @@ impl Partition {
         }
         let Some(log) = &self.log else { return };
         let high_watermark = self.high_watermark();
-        let watches = &shard.partitions.watches;
+        let watches = &shard.partitions().watches;
         let mut enough = Vec::new();
         for key in self.watched_by.borrow().iter() {
             if let Some(state) = watches.borrow_mut().get_mut(key)
@@ -244,9 +244,9 @@ impl Partition {
     }
 
     fn wake_watch(&self, shard: &Rc<Shard>, key: (ShardId, WatchId)) {
-        let state = shard.partitions.watches.borrow_mut().remove(&key);
+        let state = shard.partitions().watches.borrow_mut().remove(&key);
         if let Some(state) = state {
-            shard.partitions.forget(key, &state);
+            shard.partitions().forget(key, &state);
             self.watched_by.borrow_mut().retain(|k| *k != key);
             shard.wake(key.0, key.1);
         }
@@ -265,7 +265,7 @@ fn is_all(fetched: &PartitionFetched, fetch_offset: i64) -> bool {
 
 /// KIP-320: a client that believes in an older leader epoch has missed something, one that believes in a
 /// newer one knows more than this shard.
-pub(super) fn check_leader_epoch(claimed: i32, current: i32) -> Result<(), ErrorCode> {
+pub(crate) fn check_leader_epoch(claimed: i32, current: i32) -> Result<(), ErrorCode> {
     match claimed {
         -1 => Ok(()),
         c if c < current => Err(ErrorCode::FENCED_LEADER_EPOCH),

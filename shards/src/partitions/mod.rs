@@ -21,7 +21,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ringgate_group::route::ShardId;
-use ringgate_group::{DeletedTopic, Text};
 
 use crate::call::{TopicPartition, WatchId};
 use crate::catalogue::{Catalogue, Topic};
@@ -32,6 +31,9 @@ use crate::store::embedded::partition::PartitionLog;
 use crate::topic_config::TopicConfig;
 use crate::{Shard, ShardHandle};
 use consumer_offsets::Offsets;
+
+pub(crate) use fetch::check_leader_epoch;
+pub(crate) use produce::says_zstd;
 
 /// The partitions of one shard.
 pub(crate) struct Partitions {
@@ -213,19 +215,11 @@ impl Partitions {
     /// Shows a catalogue to clients, puts changed settings in force, and lets go of partitions that are not in it.
     pub(crate) async fn publish(&self, shard: &ShardHandle, catalogue: Arc<Catalogue>) {
         let before = shard.catalogue();
-        shard.show(catalogue.clone());
+        crate::store::show(shard, &catalogue);
         for topic in catalogue.all_topics() {
             if before.any_topic(topic.id).is_some_and(|old| !Arc::ptr_eq(old, topic) && old.config != topic.config) {
                 self.reconfigure(shard, topic);
             }
-        }
-        let deleted: Vec<DeletedTopic> = before
-            .topics()
-            .filter(|topic| catalogue.topic_by_id(topic.id).is_none())
-            .map(|topic| DeletedTopic { name: Text::from(&*topic.name), topic_id: topic.id.as_u128() })
-            .collect();
-        if !deleted.is_empty() {
-            shard.groups.topics_deleted(shard, deleted);
         }
         let gone: Vec<Rc<Partition>> =
             self.open.borrow().values().filter(|p| catalogue.any_topic(p.at.topic).is_none()).cloned().collect();

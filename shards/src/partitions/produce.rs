@@ -41,7 +41,7 @@ impl Collecting {
 
     pub(super) fn settle(&self, shard: &Rc<Shard>, index: usize, part: PartitionProduced) {
         if part.error.is_err() {
-            count(&shard.partitions.counters.batches_refused);
+            count(&shard.partitions().counters.batches_refused);
         }
         let before = self.parts.borrow_mut()[index].replace(part);
         debug_assert!(before.is_none(), "a partition of a Produce was answered twice");
@@ -83,12 +83,15 @@ impl Partitions {
 }
 
 impl Collecting {
-    /// Whether a batch is of a codec that this call's version lacks. As in Kafka, the header alone decides: what is
-    /// in the batch is not looked at.
+    /// Whether a batch is of a codec that this call's version lacks.
     pub(super) fn lacks_codec_of(&self, records: &[u8]) -> bool {
-        let is_zstd = |header: BatchHeader| header.compression() == Some(Compression::Zstd);
-        !self.zstd && BatchHeader::parse(records).is_some_and(is_zstd)
+        !self.zstd && says_zstd(records)
     }
+}
+
+/// As in Kafka, the header alone decides: what is in a batch of a codec that its version lacks is not looked at.
+pub(crate) fn says_zstd(records: &[u8]) -> bool {
+    BatchHeader::parse(records).is_some_and(|header| header.compression() == Some(Compression::Zstd))
 }
 
 impl Partition {
@@ -104,7 +107,7 @@ impl Partition {
             Ok(info) => info,
             Err(error) => {
                 if matches!(error, RecordError::TooLarge(_)) {
-                    count(&shard.partitions.counters.over_decompressed_bytes);
+                    count(&shard.partitions().counters.over_decompressed_bytes);
                 }
                 return refuse(ErrorCode(error.code()), error.to_string());
             }
@@ -117,7 +120,7 @@ impl Partition {
         }
         let config = self.config.get();
         if records.len() > config.max_message_bytes {
-            count(&shard.partitions.counters.over_message_bytes);
+            count(&shard.partitions().counters.over_message_bytes);
             let most = config.max_message_bytes;
             let message = format!("a record batch of {} bytes is over max.message.bytes = {most}", records.len());
             return refuse(ErrorCode::MESSAGE_TOO_LARGE, message);

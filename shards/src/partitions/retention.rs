@@ -13,11 +13,11 @@ impl Partitions {
     pub(crate) async fn retain(shard: ShardHandle) {
         loop {
             Sleep::new(&shard, shard.settings.retention_check_interval).await;
-            let all: Vec<_> = shard.partitions.open.borrow().keys().copied().collect();
+            let all: Vec<_> = shard.partitions().open.borrow().keys().copied().collect();
             let mut looked_at = 0;
             for at in all {
                 looked_at += 1;
-                if shard.partitions.retain_one(&shard, at) || looked_at % RETENTION_SLICE == 0 {
+                if shard.partitions().retain_one(&shard, at) || looked_at % RETENTION_SLICE == 0 {
                     ringgate_runtime::yield_now().await;
                 }
             }

@@ -72,7 +72,7 @@ impl Partition {
                 Ok(SentBatch { base_offset, duplicate })
             }
             Err(refused) => {
-                count(&shard.partitions.counters.batches_refused);
+                count(&shard.partitions().counters.batches_refused);
                 Err(refused.for_iggy())
             }
         };

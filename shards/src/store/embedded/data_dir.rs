@@ -132,19 +132,21 @@ fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
 
 /// A random id as Kafka writes it: base64url without padding, not beginning with a dash.
 fn new_cluster_id() -> String {
+    cluster_id_text(u128::from_be_bytes(*Uuid::new_v4().as_bytes()))
+}
+
+/// These bits in Kafka's form of a cluster's id: 22 characters that begin with no dash.
+pub(crate) fn cluster_id_text(bits: u128) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    loop {
-        let bits = u128::from_be_bytes(*Uuid::new_v4().as_bytes());
-        let digit = |nth: u32| {
-            // 21 digits of 6 bits from the top, and the last 2 bits padded with zeros.
-            let six = if nth < 21 { bits >> (122 - 6 * nth) } else { bits << 4 };
-            char::from(ALPHABET[(six & 63) as usize])
-        };
-        let id: String = (0..22).map(digit).collect();
-        if !id.starts_with('-') {
-            return id;
+    let digit = |nth: u32| {
+        // 21 digits of 6 bits from the top, and the last 2 bits padded with zeros.
+        let six = if nth < 21 { bits >> (122 - 6 * nth) } else { bits << 4 };
+        match char::from(ALPHABET[(six & 63) as usize]) {
+            '-' if nth == 0 => '_',
+            digit => digit,
         }
-    }
+    };
+    (0..22).map(digit).collect()
 }
 
 /// A data directory that this process alone uses.

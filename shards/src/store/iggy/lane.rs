@@ -1,0 +1,181 @@
+//! A shard's way to Iggy: a thread with a tokio runtime of its own, on which the SDK runs.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use ringgate_runtime::oneshot;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::limits::LANE_CALLS_MAX;
+use super::{Clients, Failure, IggySettings};
+
+/// Something to do on the lane's thread. It starts a task and returns.
+type Job = Box<dyn FnOnce(&Arc<Clients>) + Send>;
+
+/// A handle on a lane. The lane ends when the last one is dropped, and what it was doing with it.
+#[derive(Clone)]
+pub(crate) struct Lane {
+    jobs: UnboundedSender<Job>,
+    metrics: Arc<LaneMetrics>,
+}
+
+/// What a lane has done, for a scrape.
+#[derive(Debug, Default)]
+pub(crate) struct LaneMetrics {
+    in_flight: AtomicUsize,
+    calls: AtomicU64,
+    /// Microseconds that calls took in all, waiting for a connection and retries included.
+    busy_us: AtomicU64,
+    refused_full: AtomicU64,
+    failures: Mutex<BTreeMap<u32, u64>>,
+}
+
+/// A [`LaneMetrics`] at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LaneReport {
+    /// Calls that were given and not answered.
+    pub in_flight: usize,
+    /// Calls that were answered.
+    pub calls: u64,
+    /// Microseconds that these took in all.
+    pub busy_us: u64,
+    /// Calls that were refused since the lane had as many as it takes.
+    pub refused_full: u64,
+    /// Failures that Iggy or the SDK reported, by Iggy's code, those that a retry mended included.
+    pub failures: Vec<(u32, u64)>,
+}
+
+impl Lane {
+    /// Starts the thread. Connections are made when they are first used.
+    ///
+    /// # Errors
+    /// No thread or no runtime is to be had.
+    pub(crate) fn start(name: &str, settings: Arc<IggySettings>) -> io::Result<Lane> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build()?;
+        let (jobs, queue) = unbounded_channel();
+        let metrics = Arc::new(LaneMetrics::default());
+        let clients = Arc::new(Clients::new(settings, metrics.clone()));
+        std::thread::Builder::new().name(name.to_string()).spawn(move || runtime.block_on(run(queue, clients)))?;
+        Ok(Lane { jobs, metrics })
+    }
+
+    /// Has the lane do this; it is done to its end even when the future is dropped.
+    ///
+    /// # Errors
+    /// [`Failure::LANE_FULL`] at once, or [`Failure::LANE_GONE`] when the work panicked.
+    pub(crate) fn call<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Clients>) -> F + Send + 'static,
+    ) -> impl Future<Output = Result<T, Failure>> + 'static
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let (done, answer) = oneshot();
+        // Nobody may be waiting any more.
+        let refused = self.submit(work, move |result| drop(done.send(result))).err();
+        async move {
+            match refused {
+                Some(failure) => Err(failure),
+                None => answer.await.unwrap_or(Err(Failure::LANE_GONE)),
+            }
+        }
+    }
+
+    /// As [`Lane::call`], for a thread that is no shard: the answer comes out of the channel.
+    pub(crate) fn call_from_thread<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Clients>) -> F + Send + 'static,
+    ) -> std::sync::mpsc::Receiver<Result<T, Failure>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let (done, answer) = std::sync::mpsc::channel();
+        let full = done.clone();
+        if let Err(failure) = self.submit(work, move |result| drop(done.send(result))) {
+            let _ = full.send(Err(failure));
+        }
+        answer
+    }
+
+    fn submit<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Clients>) -> F + Send + 'static,
+        tell: impl FnOnce(Result<T, Failure>) + Send + 'static,
+    ) -> Result<(), Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let Some(counted) = InFlight::take(&self.metrics) else { return Err(Failure::LANE_FULL) };
+        let job: Job = Box::new(move |clients| {
+            let working = work(clients.clone());
+            tokio::spawn(async move {
+                let result = working.await;
+                drop(counted);
+                tell(result);
+            });
+        });
+        self.jobs.send(job).map_err(|_| Failure::LANE_GONE)
+    }
+
+    /// What it has done.
+    pub(crate) fn report(&self) -> LaneReport {
+        self.metrics.report()
+    }
+}
+
+async fn run(mut queue: UnboundedReceiver<Job>, clients: Arc<Clients>) {
+    while let Some(job) = queue.recv().await {
+        job(&clients);
+    }
+}
+
+/// A call that is being carried out.
+struct InFlight {
+    metrics: Arc<LaneMetrics>,
+    since: Instant,
+}
+
+impl InFlight {
+    fn take(metrics: &Arc<LaneMetrics>) -> Option<InFlight> {
+        if metrics.in_flight.fetch_add(1, Ordering::Relaxed) >= LANE_CALLS_MAX {
+            metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
+            metrics.refused_full.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(InFlight { metrics: metrics.clone(), since: Instant::now() })
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let took = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.metrics.busy_us.fetch_add(took, Ordering::Relaxed);
+        self.metrics.calls.fetch_add(1, Ordering::Relaxed);
+        self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl LaneMetrics {
+    /// Counts a failure.
+    pub(crate) fn failed(&self, failure: Failure) {
+        *self.failures.lock().unwrap_or_else(PoisonError::into_inner).entry(failure.code).or_default() += 1;
+    }
+
+    fn report(&self) -> LaneReport {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        LaneReport {
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            calls: self.calls.load(Ordering::Relaxed),
+            busy_us: self.busy_us.load(Ordering::Relaxed),
+            refused_full: self.refused_full.load(Ordering::Relaxed),
+            failures: failures.iter().map(|(code, count)| (*code, *count)).collect(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! From settings to what each shard takes with it.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use super::clients::{is_refusal, refusal};
+use super::controller::{Controller, catalogue};
+use super::shard::IggyStore;
+use super::topics::{self, Cluster};
+use super::{Clients, Failure, IggySettings, Lane};
+use crate::catalogue::Catalogue;
+use crate::store::embedded::data_dir::cluster_id_text;
+
+/// Lanes to an Iggy that was there when they were made.
+pub struct OpenIggy {
+    settings: Arc<IggySettings>,
+    lanes: Vec<Lane>,
+    cluster: Cluster,
+    catalogue: Arc<Catalogue>,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenIggyError {
+    /// It does not take us, and would not if asked again.
+    #[error("Iggy at {servers} refuses the gateway: {why} ({failure})")]
+    Refused {
+        /// Whom was asked.
+        servers: String,
+        /// What to do about it.
+        why: &'static str,
+        /// Iggy's code.
+        failure: String,
+    },
+    /// Whoever waited does so no longer.
+    #[error("the gateway was stopped while it waited for Iggy")]
+    Stopped,
+    /// No thread is to be had.
+    #[error("no thread for Iggy: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// How often somebody who waits for Iggy is asked whether to go on.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl OpenIggy {
+    /// Reaches Iggy for so many shards and sees what topics there are. Blocks until Iggy is there: a gateway that
+    /// cannot reach it has nothing to serve. `go_on` is asked meanwhile.
+    ///
+    /// # Errors
+    /// Iggy refuses the gateway, or `go_on` says no.
+    pub fn open(settings: IggySettings, shards: u16, go_on: impl Fn() -> bool) -> Result<OpenIggy, OpenIggyError> {
+        let settings = Arc::new(settings);
+        let lanes = (0..shards).map(|shard| Lane::start(&format!("iggy-{shard}"), settings.clone()));
+        let lanes = lanes.collect::<io::Result<Vec<Lane>>>()?;
+        let (cluster, seen) = loop {
+            match first_look(&lanes[0], settings.timeout, &go_on)? {
+                Ok(found) => break found,
+                Err(failure) if is_refusal(failure) => {
+                    let servers = settings.servers.join(",");
+                    let (why, failure) = (refusal(failure), failure.to_string());
+                    return Err(OpenIggyError::Refused { servers, why, failure });
+                }
+                Err(failure) => {
+                    tracing::warn!(servers = settings.servers.join(","), %failure, "waiting for Iggy");
+                    std::thread::sleep(LOOK);
+                }
+            }
+        };
+        Ok(OpenIggy { catalogue: Arc::new(catalogue(1, seen)), settings, lanes, cluster })
+    }
+
+    /// The cluster's id in Kafka's form, which is the same for every gateway of this Iggy.
+    pub fn cluster_id(&self) -> String {
+        cluster_id_text(self.cluster.id)
+    }
+
+    /// The topics that the start has found.
+    pub fn catalogue(&self) -> &Arc<Catalogue> {
+        &self.catalogue
+    }
+
+    /// What each shard takes with it.
+    pub(crate) fn into_shards(self) -> Vec<IggyShard> {
+        let OpenIggy { settings, lanes, cluster, catalogue } = self;
+        let shard = |(nth, lane)| IggyShard {
+            settings: settings.clone(),
+            lane,
+            catalogue: catalogue.clone(),
+            controller: (nth == 0).then(|| cluster.clone()),
+        };
+        lanes.into_iter().enumerate().map(shard).collect()
+    }
+}
+
+type Found = (Cluster, Vec<topics::Seen>);
+
+fn first_look(
+    lane: &Lane,
+    timeout: Duration,
+    go_on: impl Fn() -> bool,
+) -> Result<Result<Found, Failure>, OpenIggyError> {
+    let deadline = Instant::now() + timeout;
+    let answer = lane.call_from_thread(move |clients: Arc<Clients>| async move {
+        let cluster = topics::cluster(&clients, deadline).await?;
+        let seen = topics::seen(&clients, &cluster, deadline).await?;
+        Ok((cluster, seen))
+    });
+    loop {
+        match answer.recv_timeout(LOOK) {
+            Ok(found) => return Ok(found),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Err(Failure::LANE_GONE)),
+            Err(RecvTimeoutError::Timeout) if !go_on() => return Err(OpenIggyError::Stopped),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// What one shard's thread is given.
+pub(crate) struct IggyShard {
+    settings: Arc<IggySettings>,
+    pub(crate) lane: Lane,
+    pub(crate) catalogue: Arc<Catalogue>,
+    /// Of the shard that looks topics up.
+    controller: Option<Cluster>,
+}
+
+impl IggyShard {
+    /// The store, on its shard's thread.
+    pub(crate) fn into_store(self, tail_cache_bytes: usize) -> Rc<IggyStore> {
+        let controller = self.controller.map(|cluster| Controller::new(cluster, self.catalogue));
+        IggyStore::new(self.lane, self.settings, tail_cache_bytes, controller)
+    }
+}

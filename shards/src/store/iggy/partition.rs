@@ -1,0 +1,197 @@
+//! What a shard knows of one of its partitions, and the batches on their way into it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use bytes::Bytes;
+use ringgate_group::ErrorCode;
+use ringgate_group::route::{ShardId, hash};
+use ringgate_runtime::{OneshotSender, oneshot};
+
+use super::append::{Append, append};
+use super::read::Place;
+use super::shard::IggyStore;
+use super::tail::Tail;
+use crate::ShardHandle;
+use crate::call::{PartitionProduced, ProduceCall, Reply, ReplyTo, TopicPartition, WatchId};
+
+/// One partition.
+pub(crate) struct Partition {
+    pub(super) at: TopicPartition,
+    pub(super) place: Place,
+    hash: u64,
+    arriving: RefCell<VecDeque<Arriving>>,
+    sending: Cell<bool>,
+    /// The end of what is known to be there, which others may have moved on.
+    high_watermark: Cell<i64>,
+    log_start: Cell<i64>,
+    /// The newest records, as the server told of them.
+    pub(super) tail: RefCell<Tail>,
+    /// A poll waits on the server at the high watermark.
+    pub(super) parked: Cell<bool>,
+    pub(super) watched_by: RefCell<Vec<(ShardId, WatchId)>>,
+    closed: Cell<bool>,
+}
+
+/// A batch that waits for the one before it.
+struct Arriving {
+    records: Bytes,
+    decompress_left: Arc<AtomicUsize>,
+    tell: OneshotSender<PartitionProduced>,
+}
+
+impl Partition {
+    pub(super) fn new(at: TopicPartition, place: Place) -> Rc<Partition> {
+        let hash = hash(place.topic.to_string().as_bytes()).wrapping_add(u64::from(place.partition));
+        Rc::new(Partition {
+            at,
+            place,
+            hash,
+            arriving: RefCell::default(),
+            sending: Cell::new(false),
+            high_watermark: Cell::new(0),
+            log_start: Cell::new(0),
+            tail: RefCell::default(),
+            parked: Cell::new(false),
+            watched_by: RefCell::default(),
+            closed: Cell::new(false),
+        })
+    }
+
+    /// The end of what is known to be there.
+    pub(super) fn high_watermark(&self) -> i64 {
+        self.high_watermark.get()
+    }
+
+    /// Records up to this offset are there.
+    pub(super) fn reaches(&self, high_watermark: i64) {
+        self.high_watermark.set(self.high_watermark.get().max(high_watermark));
+    }
+
+    /// The first offset that is served.
+    pub(super) fn log_start(&self) -> i64 {
+        self.log_start.get()
+    }
+
+    /// Records below this offset are gone.
+    pub(super) fn starts_at(&self, log_start: i64) {
+        self.log_start.set(self.log_start.get().max(log_start));
+    }
+
+    /// Nobody waits for its records any more.
+    pub(super) fn close(&self) {
+        self.closed.set(true);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+}
+
+impl IggyStore {
+    /// Appends; answers when every partition has.
+    pub(super) fn produce(self: &Rc<Self>, shard: &ShardHandle, call: ProduceCall, to: ReplyTo) {
+        let decompress_left = Arc::new(AtomicUsize::new(shard.settings.max_decompressed_bytes));
+        let mut answers = Vec::with_capacity(call.partitions.len());
+        for part in call.partitions {
+            let (tell, answer) = oneshot();
+            answers.push((part.at, answer));
+            let refusal = match self.partition(shard, part.at) {
+                None => Some((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, None)),
+                Some(_) if !call.zstd && crate::partitions::says_zstd(&part.records) => {
+                    let why = "zstd needs Produce version 7 (KIP-110)".to_string();
+                    Some((ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, Some(why)))
+                }
+                Some(partition) => {
+                    let arriving = Arriving { records: part.records, decompress_left: decompress_left.clone(), tell };
+                    partition.arriving.borrow_mut().push_back(arriving);
+                    self.send_on(shard, &partition);
+                    continue;
+                }
+            };
+            if let Some((error, why)) = refusal {
+                drop(tell.send(PartitionProduced::refused(part.at, error, why)));
+            }
+        }
+        let this = self.clone();
+        shard.answer_with(to, async move {
+            let mut parts = Vec::with_capacity(answers.len());
+            for (at, answer) in answers {
+                let part = answer.await.unwrap_or_else(|_| {
+                    let why = Some("the gateway is stopping".to_string());
+                    PartitionProduced::refused(at, ErrorCode::NOT_LEADER_OR_FOLLOWER, why)
+                });
+                let counters = &this.counters;
+                if part.error.is_err() {
+                    counters.batches_refused.set(counters.batches_refused.get() + 1);
+                }
+                parts.push(part);
+            }
+            Reply::Produced(parts)
+        });
+    }
+
+    /// Has the lane append what has arrived, one batch after the other.
+    fn send_on(self: &Rc<Self>, shard: &ShardHandle, partition: &Rc<Partition>) {
+        if partition.sending.replace(true) {
+            return;
+        }
+        let (this, shard, partition) = (self.clone(), shard.clone(), partition.clone());
+        ringgate_runtime::spawn_as("iggy_appends", async move {
+            loop {
+                let next = partition.arriving.borrow_mut().pop_front();
+                let Some(next) = next else { break };
+                let produced = this.append(&shard, &partition, next.records, next.decompress_left).await;
+                // Its connection may be gone.
+                drop(next.tell.send(produced));
+            }
+            partition.sending.set(false);
+        })
+        .detach();
+    }
+
+    async fn append(
+        &self,
+        shard: &ShardHandle,
+        partition: &Partition,
+        records: Bytes,
+        decompress_left: Arc<AtomicUsize>,
+    ) -> PartitionProduced {
+        let at = partition.at;
+        if partition.is_closed() {
+            let why = "the topic has been deleted".to_string();
+            return PartitionProduced::refused(at, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, Some(why));
+        }
+        let bytes = records.len() as u64;
+        let what = Append {
+            topic: partition.place.topic.clone(),
+            partition: partition.place.partition,
+            hash: partition.hash,
+            records,
+            decompress_left,
+            max_message_bytes: shard.settings.topic_defaults.max_message_bytes,
+            now_ms: shard.now_ms(),
+            deadline: self.deadline(),
+        };
+        match self.ask(move |clients| async move { append(&clients, what).await }).await {
+            Ok(appended) => {
+                let counters = &self.counters;
+                counters.records_in.set(counters.records_in.get() + u64::from(appended.records));
+                counters.bytes_in.set(counters.bytes_in.get() + bytes);
+                let base_offset = appended.base_offset.and_then(|offset| i64::try_from(offset).ok());
+                PartitionProduced {
+                    at,
+                    error: ErrorCode::NONE,
+                    message: None,
+                    base_offset: base_offset.unwrap_or(-1),
+                    log_append_time_ms: -1,
+                    log_start_offset: partition.log_start(),
+                }
+            }
+            Err((error, why)) => PartitionProduced::refused(at, error, Some(why)),
+        }
+    }
+}
