@@ -313,11 +313,11 @@ impl Values<'_> {
             Some(servers) => iggy::servers(servers).map(Some).map_err(Some),
             None => Ok(None),
         });
-        let file = self.parsed("iggy_credentials", |_, path| iggy::credentials(Path::new(path)).map_err(Some));
+        let file = self.file("iggy_credentials", iggy::credentials);
         let (_, given_username) = self.row("iggy_username");
         let username = self.text("iggy_username");
         let password = self.password("iggy_password").map(|password| password.0);
-        let topics = self.parsed("iggy_topics", |_, path| iggy::topics(Path::new(path)).map_err(Some));
+        let topics = self.file("iggy_topics", iggy::topics);
         let skip = self.choice("iggy_unknown_messages") == "skip";
         let (send_clients, offset_clients) = (self.count("iggy_send_clients"), self.count("iggy_offset_clients"));
         let (timeout, metadata_refresh) = (self.time("iggy_timeout"), self.time("iggy_metadata_refresh"));
@@ -351,6 +351,11 @@ impl Values<'_> {
             topics: topics.unwrap_or_default(),
         };
         Some(settings)
+    }
+
+    /// What `read` finds in a file.
+    fn file<T>(&mut self, name: &str, read: impl FnOnce(&Path) -> Result<T, String>) -> Option<T> {
+        self.parsed(name, |_, path| if path.is_empty() { Err(None) } else { read(Path::new(path)).map_err(Some) })
     }
 
     fn text(&mut self, name: &str) -> Option<String> {

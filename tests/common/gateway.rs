@@ -211,6 +211,13 @@ impl Gateway {
         self.server.as_mut().expect("a gateway that brought its Iggy server along")
     }
 
+    /// Starts a gateway that must end; returns how, and what it wrote.
+    pub fn start_in_vain(options: &Options) -> (ExitStatus, String) {
+        let (ip, _lease) = lease_address();
+        let home = tempfile::tempdir().expect("temporary directory");
+        start_in_vain(options, ip, &data(home.path()), &ready_file(home.path()))
+    }
+
     /// Starts another gateway on this one's data, at an address of its own. It must end; returns how, and
     /// what it wrote.
     pub fn start_beside_on_the_same_data(&self) -> (ExitStatus, String) {

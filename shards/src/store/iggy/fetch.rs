@@ -11,7 +11,7 @@ use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 
 use super::append::Refused;
-use super::limits::{READS_AT_ONCE, RETRY_FIRST, TAIL_BYTES, TAIL_WAIT};
+use super::limits::{READ_BYTES_MIN, READS_AT_ONCE, RETRY_FIRST, TAIL_BYTES, TAIL_WAIT};
 use super::partition::Partition;
 use super::reaction::Backoff;
 use super::read::{LEADER_EPOCH, Records, read};
@@ -40,7 +40,9 @@ impl IggyStore {
         let mut nothing_yet = true;
         let mut fetched = Vec::with_capacity(call.partitions.len());
         for wanted in call.partitions.chunks(READS_AT_ONCE) {
-            let asked: Vec<_> = wanted.iter().map(|wanted| self.read(shard, wanted, left)).collect();
+            // What is read is memory of its own, so all of them together stay within the budget.
+            let share = if left == 0 { 0 } else { (left.min(call.max_disk_bytes) / wanted.len()).max(READ_BYTES_MIN) };
+            let asked: Vec<_> = wanted.iter().map(|wanted| self.read(shard, wanted, share)).collect();
             for (mut part, wanted) in super::together(asked).await.into_iter().zip(wanted) {
                 within(&mut part, left.min(wanted.max_bytes), nothing_yet);
                 let bytes = part.bytes();
@@ -104,6 +106,10 @@ impl IggyStore {
         if let Some((batches, next)) = partition.tail.borrow().read(from, bytes_max, true) {
             self.tails.borrow_mut().used(partition.at, partition.tail.borrow().bytes());
             return Ok(Records { batches, high_watermark, next, log_start: None });
+        }
+        // Its budget has gone to the partitions before it.
+        if bytes_max == 0 && high_watermark > 0 {
+            return Ok(Records { high_watermark: high_watermark.max(from), next: from, ..Records::default() });
         }
         // The server tells when there is more.
         if partition.parked.get() && from == high_watermark {

@@ -39,6 +39,9 @@ pub const CONVERT_HERE_BYTES: usize = 256 << 10;
 /// Partitions of one Fetch that are read at a time.
 pub const READS_AT_ONCE: usize = 32;
 
+/// The least that a partition of a Fetch is read for, however many share its budget.
+pub const READ_BYTES_MIN: usize = 64 << 10;
+
 /// How long a poll waits on the server for the next record. Servers cut a wait at 30 s.
 pub const TAIL_WAIT: Duration = Duration::from_secs(25);
 

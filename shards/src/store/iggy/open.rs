@@ -46,6 +46,9 @@ pub enum OpenIggyError {
 /// How often somebody who waits for Iggy is asked whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// The longest pause between two attempts to begin.
+const PAUSE_LONGEST: Duration = Duration::from_secs(5);
+
 impl OpenIggy {
     /// Reaches Iggy for so many shards and sees what topics there are. Blocks until Iggy is there: a gateway that
     /// cannot reach it has nothing to serve. `go_on` is asked meanwhile.
@@ -56,6 +59,7 @@ impl OpenIggy {
         let settings = Arc::new(settings);
         let lanes = (0..shards).map(|shard| Lane::start(&format!("iggy-{shard}"), settings.clone()));
         let lanes = lanes.collect::<io::Result<Vec<Lane>>>()?;
+        let mut pause = LOOK;
         let (cluster, seen) = loop {
             match first_look(&lanes[0], settings.timeout, &go_on)? {
                 Ok(found) => break found,
@@ -66,7 +70,8 @@ impl OpenIggy {
                 }
                 Err(failure) => {
                     tracing::warn!(servers = settings.servers.join(","), %failure, "waiting for Iggy");
-                    std::thread::sleep(LOOK);
+                    wait(pause, &go_on)?;
+                    pause = (pause * 2).min(PAUSE_LONGEST);
                 }
             }
         };
@@ -94,6 +99,17 @@ impl OpenIggy {
         };
         lanes.into_iter().enumerate().map(shard).collect()
     }
+}
+
+fn wait(pause: Duration, go_on: impl Fn() -> bool) -> Result<(), OpenIggyError> {
+    let until = Instant::now() + pause;
+    while Instant::now() < until {
+        if !go_on() {
+            return Err(OpenIggyError::Stopped);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 type Found = (Cluster, Vec<topics::Seen>);

@@ -16,6 +16,7 @@ use super::fetch::WatchState;
 use super::limits::READS_AT_ONCE;
 use super::partition::Partition;
 use super::read::{self, LEADER_EPOCH, Place};
+use super::topics;
 use super::{Clients, Failure, IggySettings, Lane, LaneReport, Use};
 use crate::ShardHandle;
 use crate::call::{
@@ -339,6 +340,15 @@ impl IggyStore {
             }
             partition.starts_at(before);
             self.forget_tail(&partition, before);
+            // Iggy does not say where its segments begin, so they can go only when every record does.
+            if before == high_watermark {
+                let (Place { topic, partition: number }, deadline) = (partition.place.clone(), self.deadline());
+                let cleared =
+                    self.ask(move |clients| async move { topics::clear(&clients, &topic, number, deadline).await });
+                if let Err((_, why)) = cleared.await {
+                    tracing::warn!(topic = %partition.place.topic, why, "segments whose records were deleted stay in Iggy");
+                }
+            }
             Ok(partition.log_start())
         };
         match deleted.await {

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use iggy::prelude::{
     Client, ClusterClient, Identifier, IggyByteSize, IggyClient, IggyDuration, IggyError, IggyExpiry, MaxTopicSize,
-    PartitionClient, StreamClient, StreamCreateOptions, Topic, TopicClient, TopicCreateOptions, TopicUpdateOptions,
+    PartitionClient, SegmentClient, StreamClient, StreamCreateOptions, Topic, TopicClient, TopicCreateOptions,
+    TopicUpdateOptions,
 };
 use iggy_common::with_binary_deadline;
 use ringgate_group::ErrorCode;
@@ -200,6 +201,27 @@ pub(crate) async fn keep(
     };
     // Setting it again does no harm.
     changed(clients, deadline, make, |_: Option<u32>| false).run(at).await
+}
+
+/// Removes the closed segments of a partition all of whose records are to go. Those that were closed meanwhile stay.
+pub(crate) async fn clear(clients: &Clients, at: &IggyTopic, partition: u32, deadline: Instant) -> Result<(), Refused> {
+    let (stream, topic) = both(at)?;
+    let segments = async {
+        let client = clients.get(Use::Admin, deadline).await?;
+        let found = with_binary_deadline(deadline.into(), client.get_topic(&stream, &topic)).await;
+        let partitions = found.map_err(|error| clients.failed(error))?.map(|topic| topic.partitions);
+        let partition = partitions.into_iter().flatten().find(|it| it.id == partition);
+        Ok(partition.map_or(0, |partition| partition.segments_count))
+    };
+    let closed = segments.await.map_err(refused)?.saturating_sub(1);
+    if closed == 0 {
+        return Ok(());
+    }
+    let client = clients.get(Use::Admin, deadline).await.map_err(refused)?;
+    match with_binary_deadline(deadline.into(), client.delete_segments(&stream, &topic, partition, closed)).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(refused(abandoned(clients, &client, error).await)),
+    }
 }
 
 fn both(at: &IggyTopic) -> Result<(Identifier, Identifier), Refused> {

@@ -1,0 +1,6 @@
+//! A gateway whose store is an Iggy server: the Iggy listener of a second gateway.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod starts;

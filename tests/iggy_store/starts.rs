@@ -1,0 +1,13 @@
+//! What keeps a gateway from starting.
+
+use crate::common::gateway::{Gateway, IGGY_PASSWORD, Options};
+
+#[test]
+fn a_wrong_user_or_password_ends_the_start_and_says_so() {
+    let server = Gateway::start(Options::new(1).iggy());
+    let wrong = Options::new(1).on_iggy_at(server.iggy());
+    let (status, written) = Gateway::start_in_vain(&wrong.set("iggy-username", "nobody"));
+    assert_eq!(status.code(), Some(1), "{written}");
+    assert!(written.contains("refuses the gateway") && written.contains("password is wrong"), "{written}");
+    assert!(!written.contains(IGGY_PASSWORD), "{written}");
+}
