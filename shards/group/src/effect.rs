@@ -144,6 +144,9 @@ pub enum StoreError {
     /// The record is larger than the store takes.
     #[error("the record is too large for the store")]
     TooLarge,
+    /// The store does not take it, and would not if asked again.
+    #[error("the store refuses the write: {}", .0.name())]
+    Refused(ErrorCode),
 }
 
 impl StoreError {
@@ -153,6 +156,7 @@ impl StoreError {
             StoreError::Unavailable => ErrorCode::COORDINATOR_NOT_AVAILABLE,
             StoreError::NotOwner => ErrorCode::NOT_COORDINATOR,
             StoreError::TooLarge => ErrorCode::UNKNOWN_SERVER_ERROR,
+            StoreError::Refused(error) => error,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::offsets::DeleteWrite;
 use super::static_member::Replacement;
 use crate::limits::{GroupConfig, Limit, LimitsHit, Totals};
 use crate::topics::{NoTopics, Topics};
-use crate::{ConnectionId, Effect, Now, PersistId, Record, ReplyToken, Response, TimerKey};
+use crate::{ConnectionId, Effect, ErrorCode, Now, PersistId, Record, ReplyToken, Response, TimerKey};
 
 /// A moment as groups reckon: session time is monotonic time less all stalls, so that a stall extends
 /// every deadline without anything being walked.
@@ -71,6 +71,8 @@ pub(super) enum Write {
 pub(super) enum Phase {
     Loading,
     Active,
+    /// For one request: see [`Coordinator::refuse`](super::Coordinator::refuse).
+    Refusing(ErrorCode),
     Stopped,
 }
 
@@ -79,6 +81,8 @@ pub(super) struct Ctx {
     pub totals: Arc<Totals>,
     pub limits_hit: LimitsHit,
     pub phase: Phase,
+    /// Groups that the store tells of may have offsets that it has not told of.
+    pub loads_offsets_later: bool,
     pub effects: VecDeque<Effect>,
     pub writes: HashMap<PersistId, Write>,
     pub commits: Slab<OpenCommit>,
@@ -104,6 +108,7 @@ impl Ctx {
             totals,
             limits_hit: LimitsHit::default(),
             phase: Phase::Loading,
+            loads_offsets_later: false,
             effects: VecDeque::new(),
             writes: HashMap::new(),
             commits: Slab::new(),

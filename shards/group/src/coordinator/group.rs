@@ -138,6 +138,8 @@ pub(super) struct Group {
     pub consumer_ends: u64,
 
     pub offsets: Offsets,
+    /// The store may have offsets that are not here yet.
+    pub offsets_missing: bool,
     /// Writes of offsets that are not decided.
     pub offset_writes: usize,
 
@@ -185,6 +187,7 @@ impl Group {
             consumer: None,
             consumer_ends: 0,
             offsets: Offsets::default(),
+            offsets_missing: false,
             offset_writes: 0,
             hold: Hold::None,
             works: VecDeque::new(),

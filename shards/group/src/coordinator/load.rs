@@ -56,13 +56,15 @@ impl Coordinator {
         }
     }
 
-    fn loaded(&mut self, at: At, group_id: &crate::Text) -> u32 {
+    pub(super) fn loaded(&mut self, at: At, group_id: &crate::Text) -> u32 {
         match self.by_id.get(group_id) {
             Some(slot) => *slot,
             None => {
                 // What was accepted once is not refused because bounds have become narrower.
                 self.ctx.totals.add_group();
-                self.insert_group(at, group_id.clone())
+                let slot = self.insert_group(at, group_id.clone());
+                self.groups[slot as usize].offsets_missing = self.ctx.loads_offsets_later;
+                slot
             }
         }
     }

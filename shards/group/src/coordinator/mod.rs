@@ -19,6 +19,7 @@ mod describe;
 mod expiry;
 mod group;
 mod join;
+mod later;
 mod leave;
 mod load;
 mod member;
@@ -278,6 +279,9 @@ impl Coordinator {
         if self.ctx.phase == Phase::Stopped {
             return refused(ErrorCode::COORDINATOR_NOT_AVAILABLE, echo());
         }
+        if let Phase::Refusing(error) = self.ctx.phase {
+            return refused(error, echo());
+        }
         if let Err(error) = join::check(&mut self.ctx, request) {
             return refused(error, echo());
         }
@@ -294,6 +298,7 @@ impl Coordinator {
             Phase::Stopped => Err(ErrorCode::COORDINATOR_NOT_AVAILABLE),
             _ if group_id.is_empty() && !takes_empty_id => Err(ErrorCode::INVALID_GROUP_ID),
             Phase::Loading => Err(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS),
+            Phase::Refusing(error) => Err(error),
             Phase::Active => Ok(self.by_id.get(group_id).copied()),
         }
     }
@@ -522,6 +527,7 @@ impl Coordinator {
         let refused = |error_code| ListGroupsResponse { error_code, groups: Vec::new(), next: None };
         match self.ctx.phase {
             Phase::Loading => return refused(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS),
+            Phase::Refusing(error) => return refused(error),
             Phase::Stopped => return refused(ErrorCode::COORDINATOR_NOT_AVAILABLE),
             Phase::Active => {}
         }

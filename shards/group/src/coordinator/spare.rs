@@ -17,6 +17,7 @@ impl Group {
     fn is_spare(&self) -> bool {
         self.state == State::Empty
             && self.offsets.is_empty()
+            && !self.offsets_missing
             && self.offset_writes == 0
             && self.pending.is_empty()
             && !self.is_busy()

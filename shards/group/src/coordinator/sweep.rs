@@ -62,7 +62,7 @@ impl Coordinator {
             let Some(group) = self.groups.get(slot) else { continue };
             let is_concerned = match &kind {
                 Kind::TopicsDeleted(_) => !group.offsets.is_empty() || group.offset_writes > 0,
-                Kind::Expire => !group.offsets.is_empty() || group.state == State::Empty,
+                Kind::Expire => !group.offsets_missing && (!group.offsets.is_empty() || group.state == State::Empty),
                 Kind::Shutdown => !group.members.is_empty() || group.is_busy(),
             };
             if is_concerned {

@@ -11,6 +11,7 @@ mod heartbeat_and_leave;
 mod joining;
 mod large_commits;
 mod large_groups;
+mod later;
 mod member_cost;
 mod migration;
 mod offsets;
