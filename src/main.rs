@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use ringgate::cli::{self, Exit, Invocation, Settings};
 use ringgate::config::{self, Host, Loaded};
-use ringgate::{logging, rlimits, serve};
+use ringgate::serve::{self, ServeError};
+use ringgate::{logging, rlimits};
 use ringgate_shards::store::embedded::{files::DiskFiles, verify};
 
 #[global_allocator]
@@ -81,7 +82,10 @@ fn run(loaded: Loaded) -> Exit {
         Ok(()) => Exit::Success,
         Err(why) => {
             eprintln!("ringgate: {why}");
-            Exit::Failure
+            match why {
+                ServeError::LeaseHeld(_) => Exit::LeaseHeld,
+                ServeError::Failed(_) => Exit::Failure,
+            }
         }
     }
 }

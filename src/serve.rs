@@ -13,7 +13,7 @@ use ringgate_shards::open_files::OpenFiles;
 use ringgate_shards::start::Seed;
 use ringgate_shards::store::embedded::files::DiskFiles;
 use ringgate_shards::store::embedded::{Engine, Opened};
-use ringgate_shards::store::iggy::{OpenIggy, OpenIggyError};
+use ringgate_shards::store::iggy::{OpenGroupsError, OpenIggy, OpenIggyError};
 use ringgate_shards::waiters::Waiters;
 
 use crate::admin;
@@ -54,12 +54,32 @@ struct Common {
     up: mpsc::Sender<()>,
 }
 
+/// Why the gateway does not serve, or serves no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Another gateway coordinates the groups of this Iggy, or has come to.
+    #[error("{0}")]
+    LeaseHeld(String),
+    /// Anything else.
+    #[error(transparent)]
+    Failed(#[from] io::Error),
+}
+
+impl From<OpenIggyError> for ServeError {
+    fn from(error: OpenIggyError) -> ServeError {
+        match error {
+            OpenIggyError::Groups(OpenGroupsError::HeldBy(_)) => ServeError::LeaseHeld(error.to_string()),
+            error => ServeError::Failed(io::Error::other(error)),
+        }
+    }
+}
+
 /// Serves until a signal says to stop.
 ///
 /// # Errors
 /// What kept the gateway from starting. Once it serves, failures are answered to clients or end the
 /// process.
-pub fn run(config: Config) -> io::Result<()> {
+pub fn run(config: Config) -> Result<(), ServeError> {
     let config = Arc::new(config);
     ringgate_runtime::survive_file_size_limit();
     ringgate_runtime::check_host()?;
@@ -97,20 +117,28 @@ pub fn run(config: Config) -> io::Result<()> {
     };
     let settings = config.shard_settings();
     let capacity = config.mailbox_capacity;
+    let mut lease = None;
     let (cluster_id, (mailroom, seeds)) = match (embedded, &config.iggy) {
         (Some(Opened { engine, stores, .. }), _) => {
             let seeds = ringgate_shards::start::seeds(&engine, stores, &settings, &files, capacity, &open_files);
             (engine.cluster_id().to_string(), seeds)
         }
         (None, Some(iggy)) => {
-            let iggy = match OpenIggy::open(iggy.clone(), config.shards, || signals.has_come().is_none()) {
-                Err(OpenIggyError::Stopped) => return Ok(()),
-                opened => opened.map_err(io::Error::other)?,
+            let gateway = format!("gateway {}", config.gateway_id);
+            let (go_on, lost) = (|| signals.has_come().is_none(), signals.sender());
+            let lost = move || {
+                // Nobody hears it when the gateway has ended.
+                let _ = lost.send(LEASE_LOST);
             };
+            let iggy = match OpenIggy::open(iggy.clone(), config.shards, &gateway, go_on, lost) {
+                Err(OpenIggyError::Stopped) => return Ok(()),
+                opened => opened?,
+            };
+            lease = Some(iggy.lease());
             let cluster_id = iggy.cluster_id();
             (cluster_id, ringgate_shards::start::iggy_seeds(iggy, &settings, &files, capacity, &open_files))
         }
-        (None, None) => return Err(io::Error::other("there is no store")),
+        (None, None) => return Err(io::Error::other("there is no store").into()),
     };
     let advertised: Vec<_> = bound.iter().map(|b| (b.bootstrap, b.advertised.clone())).collect();
     let (up, ups) = mpsc::channel();
@@ -137,7 +165,7 @@ pub fn run(config: Config) -> io::Result<()> {
     });
     drop(common);
     if ups.iter().take(usize::from(config.shards)).count() < usize::from(config.shards) {
-        return Err(io::Error::other("a shard ended while it was started"));
+        return Err(io::Error::other("a shard ended while it was started").into());
     }
     go.iter().for_each(Notifier::notify);
 
@@ -164,6 +192,14 @@ pub fn run(config: Config) -> io::Result<()> {
     if let Some(path) = &config.ready_file {
         // It says that the gateway serves, which is no longer so.
         let _ = std::fs::remove_file(path);
+    }
+    if let Some(lease) = lease {
+        if let Some(owner) = lease.lost_to() {
+            return Err(ServeError::LeaseHeld(format!("the lease was lost: {owner} coordinates the groups now")));
+        }
+        if !lease.release(LEASE_RELEASE_TIMEOUT) {
+            tracing::warn!("the lease could not be given back; the next gateway waits until it is over");
+        }
     }
     tracing::info!("stopped");
     Ok(())
@@ -292,36 +328,51 @@ fn stop_within(mailroom: &Mailroom, timeout: Duration, signals: Signals) {
     }
 }
 
-/// SIGTERM and SIGINT, as events.
-struct Signals(Mutex<mpsc::Receiver<&'static str>>);
+/// How the loss of the lease is told, among signals.
+const LEASE_LOST: &str = "the lease was lost";
+
+/// How long the stop waits for Iggy to take note that the lease is given back.
+const LEASE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// SIGTERM and SIGINT, as events, and what else ends the gateway.
+struct Signals {
+    come: Mutex<mpsc::Receiver<&'static str>>,
+    sender: mpsc::Sender<&'static str>,
+}
 
 fn signals() -> io::Result<Signals> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     let (sender, receiver) = mpsc::channel();
+    let of_signals = sender.clone();
     let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             let name = if signal == SIGTERM { "SIGTERM" } else { "SIGINT" };
-            if sender.send(name).is_err() {
+            if of_signals.send(name).is_err() {
                 return;
             }
         }
     })?;
-    Ok(Signals(Mutex::new(receiver)))
+    Ok(Signals { come: Mutex::new(receiver), sender })
 }
 
 impl Signals {
+    /// For what ends the gateway as a signal does.
+    fn sender(&self) -> mpsc::Sender<&'static str> {
+        self.sender.clone()
+    }
+
     fn wait(&self) -> &'static str {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or("no signal handler")
+        self.come.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap_or("no signal handler")
     }
 
     /// One that has come, if any; it is told once.
     fn has_come(&self) -> Option<&'static str> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).try_recv().ok()
+        self.come.lock().unwrap_or_else(PoisonError::into_inner).try_recv().ok()
     }
 
     fn wait_until(&self, deadline: Instant) -> Option<&'static str> {
         let left = deadline.saturating_duration_since(Instant::now());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(left).ok()
+        self.come.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(left).ok()
     }
 }

@@ -1,7 +1,10 @@
 //! The groups that a shard coordinates: the coordinator's effects carried out, and its writes batched into
 //! the shard's log.
 
+mod later;
+
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +21,13 @@ use crate::call::{GroupCall, Reply, ReplyTo};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::limits::{EFFECTS_PER_LOOK, EFFECTS_SLICE, PLACES_LOOK_INTERVAL};
+use crate::log_driver::LogDriver;
 use crate::metrics::ShardReport;
 use crate::settings::ShardSettings;
-use crate::store::GroupLog;
-use crate::store::embedded::coordinator_log::RecordKey;
+use crate::store::embedded::coordinator_log::{CoordinatorLog, RecordKey};
+use crate::store::{GroupLog, encoded, iggy};
 use crate::timers::{Sleep, TimerKey};
+use later::Later;
 
 /// One shard's groups and what keeps them.
 pub(crate) struct Groups {
@@ -36,6 +41,7 @@ pub(crate) struct Groups {
     writing: Cell<bool>,
     batches: Cell<u64>,
     records: Cell<u64>,
+    later: Later,
     clock: Clock,
 }
 
@@ -52,6 +58,7 @@ impl Groups {
             writing: Cell::new(false),
             batches: Cell::new(0),
             records: Cell::new(0),
+            later: Later::default(),
             clock,
         }
     }
@@ -62,6 +69,9 @@ impl Groups {
 
     /// Brings back what the log keeps: stable groups go on as if nothing had happened.
     pub(crate) async fn load(&self, shard: &ShardHandle) {
+        if let GroupLog::Iggy(_) = self.log {
+            self.coordinator.borrow_mut().load_offsets_later();
+        }
         for (nth, record) in self.log.load(shard).await.into_iter().enumerate() {
             self.coordinator.borrow_mut().load(self.now(), record);
             if nth % EFFECTS_SLICE == 0 {
@@ -76,12 +86,15 @@ impl Groups {
     pub(crate) fn handle(&self, shard: &ShardHandle, call: GroupCall, to: ReplyTo) {
         let token = ReplyToken(self.asked.borrow_mut().insert(to) as u64);
         let GroupCall { connection, request } = call;
-        self.coordinator.borrow_mut().handle_request(self.now(), token, connection, request);
+        self.take(shard, token, connection, request);
         self.pump(shard);
     }
 
     /// A Heartbeat waits behind another request of its connection: its member's session goes on.
     pub(crate) fn heartbeat_seen(&self, request: &HeartbeatRequest) {
+        if !self.is_held() {
+            return;
+        }
         self.coordinator.borrow_mut().handle_heartbeat_seen(self.now(), request);
     }
 
@@ -100,7 +113,9 @@ impl Groups {
     pub(crate) async fn expire(shard: ShardHandle) {
         loop {
             Sleep::new(&shard, shard.settings.offsets_retention_check_interval).await;
-            shard.groups.coordinator.borrow_mut().handle_expiry(shard.groups.now());
+            if shard.groups.is_held() {
+                shard.groups.coordinator.borrow_mut().handle_expiry(shard.groups.now());
+            }
             shard.groups.pump(&shard);
         }
     }
@@ -109,19 +124,25 @@ impl Groups {
     pub(crate) async fn make_room(shard: ShardHandle) {
         loop {
             Sleep::new(&shard, PLACES_LOOK_INTERVAL).await;
-            shard.groups.coordinator.borrow_mut().handle_places_wanted();
+            if shard.groups.is_held() {
+                shard.groups.coordinator.borrow_mut().handle_places_wanted();
+            }
             shard.groups.pump(&shard);
         }
     }
 
     /// A timer is due.
     pub(crate) fn timer(&self, shard: &ShardHandle, key: ringgate_group::TimerKey) {
+        if !self.is_held() {
+            return self.put_off(shard, key);
+        }
         self.coordinator.borrow_mut().handle_timer(self.now(), key);
         self.pump(shard);
     }
 
     /// The connection is gone.
     pub(crate) fn connection_closed(&self, shard: &ShardHandle, connection: ConnectionId) {
+        self.withdraw(connection);
         self.coordinator.borrow_mut().handle_connection_closed(self.now(), connection);
         self.pump(shard);
     }
@@ -159,7 +180,10 @@ impl Groups {
         ShardReport {
             groups: coordinator.group_count(),
             members: coordinator.member_count(),
-            commit_batches: self.batches.get(),
+            commit_batches: match &self.log {
+                GroupLog::Embedded(_) => self.batches.get(),
+                GroupLog::Iggy(log) => log.operations(),
+            },
             commit_records: self.records.get(),
             limits_hit: coordinator.limits_hit().iter().filter(|(_, count)| *count > 0).collect(),
             ..ShardReport::default()
@@ -202,9 +226,13 @@ impl Groups {
                     let to = self.asked.borrow_mut().remove(token.0 as usize);
                     shard.reply(to, Reply::GroupAnswered(response));
                 }
-                Some(Effect::Persist { id, records }) => {
-                    self.batcher.borrow_mut().push(self.clock.mono_us(), id, records);
-                }
+                Some(Effect::Persist { id, records }) => match &self.log {
+                    GroupLog::Embedded(_) => self.batcher.borrow_mut().push(self.clock.mono_us(), id, records),
+                    GroupLog::Iggy(log) => {
+                        self.records.set(self.records.get() + records.len() as u64);
+                        log.push(id, records);
+                    }
+                },
                 Some(Effect::ArmTimer { key, deadline_ms }) => shard.timers.arm(TimerKey::Group(key), deadline_ms),
                 Some(Effect::CancelTimer { key }) => shard.timers.cancel(&TimerKey::Group(key)),
                 Some(Effect::ComputeAssignment { group, uid, assignor, question, asked }) => {
@@ -252,19 +280,47 @@ impl Groups {
         .detach();
     }
 
-    /// Starts the next batch when none is out; the task goes on while there are more.
+    /// Starts what may be written now.
     fn write(&self, shard: &ShardHandle) {
+        match &self.log {
+            GroupLog::Embedded(log) => self.write_batches(shard, log),
+            GroupLog::Iggy(log) => self.write_keys(shard, log),
+        }
+    }
+
+    /// Starts operations on the keys that have none out.
+    fn write_keys(&self, shard: &ShardHandle, log: &iggy::GroupLog) {
+        while let Some(operation) = log.start(&shard.catalogue()) {
+            let shard = shard.clone();
+            ringgate_runtime::spawn_as("group_operation", async move {
+                let done = operation.await;
+                let groups = &shard.groups;
+                if let GroupLog::Iggy(log) = &groups.log {
+                    log.done(done);
+                    while let Some((id, result)) = log.poll_decided() {
+                        groups.coordinator.borrow_mut().handle_persisted(groups.now(), id, result);
+                    }
+                }
+                groups.pump(&shard);
+                groups.write(&shard);
+            })
+            .detach();
+        }
+    }
+
+    /// Starts the next batch when none is out; the task goes on while there are more.
+    fn write_batches(&self, shard: &ShardHandle, log: &Rc<LogDriver<CoordinatorLog>>) {
         if self.writing.get() || self.batcher.borrow().is_idle() {
             return;
         }
         self.writing.set(true);
-        let shard = shard.clone();
+        let (shard, log) = (shard.clone(), log.clone());
         ringgate_runtime::spawn_as("group_writes", async move {
             let groups = &shard.groups;
             loop {
                 let batch = groups.batcher.borrow_mut().poll_batch(groups.clock.mono_us());
                 if let Some(batch) = batch {
-                    groups.write_batch(&shard, batch.records).await;
+                    groups.write_batch(&shard, &log, batch.records).await;
                     continue;
                 }
                 let Some(due_us) = groups.batcher.borrow().next_deadline_us() else { break };
@@ -276,10 +332,11 @@ impl Groups {
         .detach();
     }
 
-    async fn write_batch(&self, shard: &ShardHandle, records: Vec<Record>) {
+    async fn write_batch(&self, shard: &ShardHandle, log: &Rc<LogDriver<CoordinatorLog>>, records: Vec<Record>) {
         self.batches.set(self.batches.get() + 1);
         self.records.set(self.records.get() + records.len() as u64);
-        let result = self.log.write(shard, records).await.map_err(|why| {
+        let records = encoded(shard, records).await;
+        let result = log.append_durable(shard, |log| log.append(records)).await.map_err(|why| {
             tracing::error!(shard = shard.id().0, why, "groups and offsets cannot be kept");
             StoreError::Unavailable
         });

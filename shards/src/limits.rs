@@ -73,3 +73,15 @@ const _: () = assert!(GROUPS_PER_TOPIC_MAX <= CONSUMER_GROUPS_MAX && STREAMS_MAX
 pub const PLACES_LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
 
 const _: () = assert!(LOOK_EVERY_MS < STALL_MS && EFFECTS_SLICE > 0 && TIMERS_SLICE > 0 && RETENTION_SLICE > 0);
+
+/// How often a shard looks whether the lease is held again, and how late a timer may be then.
+pub const LEASE_LOOK_MS: u64 = 500;
+
+/// Groups whose offsets are loaded together, by one look at every topic of the store.
+pub const GROUPS_PER_LOAD: usize = 256;
+
+/// How often a shard that loads groups in the background looks whether some are done.
+pub const LOAD_LOOK: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// How often a shard that ends looks whether its writes are decided.
+pub const IDLE_LOOK: std::time::Duration = std::time::Duration::from_millis(5);

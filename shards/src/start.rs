@@ -127,9 +127,9 @@ impl Seed {
                 (store, GroupLog::Embedded(Rc::new(LogDriver::new(coordinator_log))), catalogue, leader_epoch)
             }
             Kept::Iggy(iggy) => {
-                let (log, catalogue) = (iggy::GroupLog::new(iggy.lane.clone()), iggy.catalogue.clone());
-                let store = Store::Iggy(iggy.into_store(tail_cache_bytes));
-                (store, GroupLog::Iggy(log), catalogue, iggy::LEADER_EPOCH)
+                let catalogue = iggy.catalogue.clone();
+                let (store, log) = iggy.into_store(self.id, tail_cache_bytes);
+                (Store::Iggy(store), GroupLog::Iggy(Box::new(log)), catalogue, iggy::LEADER_EPOCH)
             }
         };
         let shard = Shard::new(Parts {
@@ -157,7 +157,10 @@ impl Seed {
                 partitions.open_missing(&shard, &catalogue).await;
                 tasks.push(ringgate_runtime::spawn_as("retention", Partitions::retain(shard.clone())));
             }
-            Store::Iggy(iggy) => iggy.start(&shard),
+            Store::Iggy(iggy) => {
+                iggy.start(&shard);
+                tasks.push(ringgate_runtime::spawn_as("group_offsets", Groups::load_rest(shard.clone())));
+            }
         }
         if let Fsync::Interval(period) = shard.settings.fsync {
             tasks.push(ringgate_runtime::spawn_as("interval_sync", sync_every(shard.clone(), period)));

@@ -58,6 +58,8 @@ pub enum Exit {
     Failure = 1,
     /// The configuration or the command line is refused; of `ringgate verify`: nothing was looked at.
     BadConfiguration = 2,
+    /// Another gateway coordinates the groups of this Iggy.
+    LeaseHeld = 3,
 }
 
 impl From<Exit> for std::process::ExitCode {

@@ -17,7 +17,7 @@ use ringgate_group::{DeletedTopic, Record, Text};
 use crate::ShardHandle;
 use crate::catalogue::Catalogue;
 use crate::controller::Controller;
-use crate::limits::{ENCODE_HERE_BYTES, ENCODE_HERE_MEMBERS};
+use crate::limits::{ENCODE_HERE_BYTES, ENCODE_HERE_MEMBERS, IDLE_LOOK};
 use crate::log_driver::LogDriver;
 use crate::partitions::{Counters, Partitions};
 use embedded::coordinator_log::{CoordinatorLog, FramedRecords, LogRecord};
@@ -89,7 +89,7 @@ pub(crate) enum GroupLog {
     /// In files of this gateway's.
     Embedded(Rc<LogDriver<CoordinatorLog>>),
     /// In Iggy.
-    Iggy(iggy::GroupLog),
+    Iggy(Box<iggy::GroupLog>),
 }
 
 impl GroupLog {
@@ -97,7 +97,7 @@ impl GroupLog {
     pub(crate) async fn load(&self, shard: &ShardHandle) -> Vec<Record> {
         let log = match self {
             GroupLog::Embedded(log) => log,
-            GroupLog::Iggy(log) => return log.load().await,
+            GroupLog::Iggy(log) => return log.take_records(),
         };
         let mut records = Vec::new();
         for (nth, record) in log.with(CoordinatorLog::take_recovered).into_iter().enumerate() {
@@ -113,14 +113,11 @@ impl GroupLog {
         records
     }
 
-    /// Writes records, all or none; they are as safe as was promised when this ends.
-    pub(crate) async fn write(&self, shard: &ShardHandle, records: Vec<Record>) -> Result<(), String> {
+    /// Whether groups may be answered.
+    pub(crate) fn is_held(&self) -> bool {
         match self {
-            GroupLog::Embedded(log) => {
-                let records = encoded(shard, records).await;
-                log.append_durable(shard, |log| log.append(records)).await
-            }
-            GroupLog::Iggy(log) => log.write(records).await,
+            GroupLog::Embedded(_) => true,
+            GroupLog::Iggy(log) => log.is_held(),
         }
     }
 
@@ -133,14 +130,19 @@ impl GroupLog {
 
     /// Waits until nothing is being written.
     pub(crate) async fn idle(&self, shard: &ShardHandle) {
-        if let GroupLog::Embedded(log) = self {
-            log.idle(shard).await;
+        match self {
+            GroupLog::Embedded(log) => log.idle(shard).await,
+            GroupLog::Iggy(log) => {
+                while !log.is_idle() {
+                    ringgate_runtime::sleep(IDLE_LOOK).await;
+                }
+            }
         }
     }
 }
 
 /// The records as they lie in the log. What takes long, the metadata of a large group, is done elsewhere.
-async fn encoded(shard: &ShardHandle, records: Vec<Record>) -> FramedRecords {
+pub(crate) async fn encoded(shard: &ShardHandle, records: Vec<Record>) -> FramedRecords {
     let all = |records: &[Record]| FramedRecords::from(records.iter().map(to_log).collect::<Vec<_>>());
     let few_members = records.iter().all(|record| record.members() <= ENCODE_HERE_MEMBERS);
     if few_members && records.iter().map(Record::size_hint).sum::<usize>() <= ENCODE_HERE_BYTES {

@@ -67,11 +67,9 @@ impl Lane {
     ///
     /// # Errors
     /// [`Failure::LANE_FULL`] at once, or [`Failure::LANE_GONE`] when the work panicked.
-    pub(crate) fn call<T, F>(
-        &self,
-        work: impl FnOnce(Arc<Clients>) -> F + Send + 'static,
-    ) -> impl Future<Output = Result<T, Failure>> + 'static
+    pub(crate) fn call<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Failure>> + 'static + use<T, F, W>
     where
+        W: FnOnce(Arc<Clients>) -> F + Send + 'static,
         T: Send + 'static,
         F: Future<Output = Result<T, Failure>> + Send + 'static,
     {

@@ -57,3 +57,23 @@ const _: () = assert!(
         && WAITING_POLLS_PER_CLIENT <= 64
         && RETRY_FIRST.as_millis() < RETRY_LONGEST.as_millis()
 );
+
+/// How long one call may take that looks at the lease or renews it: several fit before it ends.
+pub const LEASE_CALL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A segment of the side topic. Whole segments go when it is compacted.
+pub const SIDE_SEGMENT_BYTES: u64 = 4 << 20;
+
+/// Bytes of one read of the side topic.
+pub const SIDE_READ_BYTES: usize = 8 << 20;
+
+/// How often the side topic's partitions are looked at, whether one is worth compacting.
+pub const SIDE_COMPACT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Offsets, and topics' groups, that are read at a time when groups are loaded.
+pub const OFFSET_READS_AT_ONCE: usize = 64;
+
+/// How long a deleted group that would not go from Iggy is left alone before it is tried again.
+pub const DELETE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+const _: () = assert!(LEASE_CALL_TIMEOUT.as_millis() * 4 < super::groups::lease::VALID_MS as u128);

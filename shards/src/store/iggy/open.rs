@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use ringgate_group::route::{Route, ShardId};
+
 use super::clients::{is_refusal, refusal};
 use super::controller::{Controller, catalogue};
+use super::groups::{self, GroupLog, Holding, Loaded, OpenGroups, OpenGroupsError};
 use super::shard::IggyStore;
 use super::topics::{self, Cluster};
 use super::{Clients, Failure, IggySettings, Lane};
@@ -20,6 +23,25 @@ pub struct OpenIggy {
     lanes: Vec<Lane>,
     cluster: Cluster,
     catalogue: Arc<Catalogue>,
+    groups: OpenGroups,
+}
+
+/// The right to coordinate groups, which is given back at the end.
+pub struct IggyLease {
+    lane: Lane,
+    holding: Holding,
+}
+
+impl IggyLease {
+    /// Gives it back, so that the next gateway need not wait for it to end. Whether that was done in time.
+    pub fn release(&self, timeout: Duration) -> bool {
+        groups::release(&self.lane, &self.holding, timeout)
+    }
+
+    /// Who has it, once it was lost.
+    pub fn lost_to(&self) -> Option<String> {
+        self.holding.lost_to()
+    }
 }
 
 /// Why there is none.
@@ -38,6 +60,9 @@ pub enum OpenIggyError {
     /// Whoever waited does so no longer.
     #[error("the gateway was stopped while it waited for Iggy")]
     Stopped,
+    /// Groups are not coordinated here.
+    #[error(transparent)]
+    Groups(#[from] OpenGroupsError),
     /// No thread is to be had.
     #[error("no thread for Iggy: {0}")]
     Thread(#[from] io::Error),
@@ -50,12 +75,20 @@ const LOOK: Duration = Duration::from_millis(50);
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 
 impl OpenIggy {
-    /// Reaches Iggy for so many shards and sees what topics there are. Blocks until Iggy is there: a gateway that
-    /// cannot reach it has nothing to serve. `go_on` is asked meanwhile.
+    /// Reaches Iggy for so many shards, sees what topics there are, takes the lease and reads what is kept of groups.
+    /// Blocks until Iggy is there: a gateway that cannot reach it has nothing to serve. `go_on` is asked meanwhile;
+    /// `lost` is called once another gateway has taken the lease, which may happen at any time. `gateway` is what
+    /// operators know this one by.
     ///
     /// # Errors
-    /// Iggy refuses the gateway, or `go_on` says no.
-    pub fn open(settings: IggySettings, shards: u16, go_on: impl Fn() -> bool) -> Result<OpenIggy, OpenIggyError> {
+    /// Iggy refuses the gateway, another one holds the lease, or `go_on` says no.
+    pub fn open(
+        settings: IggySettings,
+        shards: u16,
+        gateway: &str,
+        go_on: impl Fn() -> bool,
+        lost: impl Fn() + Send + 'static,
+    ) -> Result<OpenIggy, OpenIggyError> {
         let settings = Arc::new(settings);
         let lanes = (0..shards).map(|shard| Lane::start(&format!("iggy-{shard}"), settings.clone()));
         let lanes = lanes.collect::<io::Result<Vec<Lane>>>()?;
@@ -75,7 +108,12 @@ impl OpenIggy {
                 }
             }
         };
-        Ok(OpenIggy { catalogue: Arc::new(catalogue(1, seen)), settings, lanes, cluster })
+        let route = Route::new(shards);
+        let groups = match groups::open(&lanes[0], gateway, route, settings.timeout, go_on, lost) {
+            Err(OpenGroupsError::Stopped) => return Err(OpenIggyError::Stopped),
+            opened => opened?,
+        };
+        Ok(OpenIggy { catalogue: Arc::new(catalogue(1, seen)), settings, lanes, cluster, groups })
     }
 
     /// The cluster's id in Kafka's form, which is the same for every gateway of this Iggy.
@@ -88,16 +126,23 @@ impl OpenIggy {
         &self.catalogue
     }
 
+    /// The lease, to be given back at the end.
+    pub fn lease(&self) -> IggyLease {
+        IggyLease { lane: self.lanes[0].clone(), holding: self.groups.holding.clone() }
+    }
+
     /// What each shard takes with it.
     pub(crate) fn into_shards(self) -> Vec<IggyShard> {
-        let OpenIggy { settings, lanes, cluster, catalogue } = self;
-        let shard = |(nth, lane)| IggyShard {
+        let OpenIggy { settings, lanes, cluster, catalogue, groups } = self;
+        let OpenGroups { holding, loaded } = groups;
+        let shard = |(nth, (lane, loaded))| IggyShard {
             settings: settings.clone(),
             lane,
+            groups: (holding.clone(), loaded),
             catalogue: catalogue.clone(),
             controller: (nth == 0).then(|| cluster.clone()),
         };
-        lanes.into_iter().enumerate().map(shard).collect()
+        lanes.into_iter().zip(loaded).enumerate().map(shard).collect()
     }
 }
 
@@ -138,16 +183,19 @@ fn first_look(
 /// What one shard's thread is given.
 pub(crate) struct IggyShard {
     settings: Arc<IggySettings>,
-    pub(crate) lane: Lane,
+    lane: Lane,
+    groups: (Holding, Loaded),
     pub(crate) catalogue: Arc<Catalogue>,
     /// Of the shard that looks topics up.
     controller: Option<Cluster>,
 }
 
 impl IggyShard {
-    /// The store, on its shard's thread.
-    pub(crate) fn into_store(self, tail_cache_bytes: usize) -> Rc<IggyStore> {
+    /// The store and the log of groups, on their shard's thread.
+    pub(crate) fn into_store(self, shard: ShardId, tail_cache_bytes: usize) -> (Rc<IggyStore>, GroupLog) {
         let controller = self.controller.map(|cluster| Controller::new(cluster, self.catalogue));
-        IggyStore::new(self.lane, self.settings, tail_cache_bytes, controller)
+        let (holding, loaded) = self.groups;
+        let log = GroupLog::new(self.lane.clone(), self.settings.clone(), shard, holding, loaded);
+        (IggyStore::new(self.lane, self.settings, tail_cache_bytes, controller), log)
     }
 }
