@@ -21,8 +21,9 @@ use crate::topic_config::ConfigChange;
 use std::sync::Arc;
 
 pub use iggy::{
-    ConsumerKey, ConsumerKind, ConsumerOffset, ConsumerOffsetCall, DeleteSegmentsCall, IggyChange, IggyChangeCall,
-    IggyChanged, IggyRefusal, OffsetAction, SendCall, SentBatch,
+    Attempt, ConsumerKey, ConsumerKind, ConsumerOffset, ConsumerOffsetCall, DeleteSegmentsCall, IggyChange,
+    IggyChangeCall, IggyChanged, IggyRefusal, OffsetAction, PartitionStats, PartitionStatsCall, SendCall, SentBatch,
+    SessionEndedCall,
 };
 
 /// A call with a known kind of reply.
@@ -413,6 +414,8 @@ calls! {
     ConfigsAltered(AlterConfigsCall) -> Vec<TopicResult>,
     CatalogueApplied(CatalogueCall) -> (),
     Sent(SendCall) -> Result<SentBatch, IggyRefusal>,
+    SessionForgotten(SessionEndedCall) -> (),
+    PartitionsMeasured(PartitionStatsCall) -> Vec<Result<PartitionStats, IggyRefusal>>,
     SegmentsDeleted(DeleteSegmentsCall) -> Result<(), IggyRefusal>,
     ConsumerOffsetDone(ConsumerOffsetCall) -> Result<ConsumerOffset, IggyRefusal>,
     IggyChangeDone(IggyChangeCall) -> Result<IggyChanged, IggyRefusal>,

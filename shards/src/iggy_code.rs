@@ -39,6 +39,8 @@ codes! {
     PRODUCER_EPOCH_FENCED = 93,
     /// An idempotent producer is not known and does not begin at sequence 0.
     PRODUCER_UNKNOWN = 94,
+    /// A producer's batch does not say which partition it is for.
+    PRODUCER_PARTITION_REQUIRED = 95,
     /// No stream has this number.
     STREAM_ID_NOT_FOUND = 1009,
     /// No stream has this name.
@@ -53,6 +55,8 @@ codes! {
     TOPIC_NAME_NOT_FOUND = 2011,
     /// A topic of the stream has this name already.
     TOPIC_NAME_ALREADY_EXISTS = 2013,
+    /// No topic can have this name.
+    INVALID_TOPIC_NAME = 2014,
     /// A topic cannot have so many partitions.
     INVALID_PARTITIONS_COUNT = 2019,
     /// A stream has as many topics as it may have.
@@ -65,6 +69,8 @@ codes! {
     TOO_MANY_CONSUMER_OFFSETS = 3024,
     /// The partition's log takes nothing.
     CANNOT_APPEND_MESSAGE = 4010,
+    /// What is stored cannot be read.
+    CANNOT_READ_MESSAGE = 4011,
     /// A message's user headers are too large.
     TOO_BIG_USER_HEADERS = 4017,
     /// A message's payload is too large.
@@ -73,6 +79,8 @@ codes! {
     INVALID_MESSAGE_CHECKSUM = 4027,
     /// A batch's checksum does not fit.
     INVALID_BATCH_CHECKSUM = 4039,
+    /// There is no such option.
+    INVALID_OPTION_KEY = 4041,
     /// An option cannot have this value.
     INVALID_OPTION_VALUE = 4042,
     /// An offset is not one of the partition's.
@@ -83,6 +91,8 @@ codes! {
     CONSUMER_GROUP_NAME_NOT_FOUND = 5003,
     /// A consumer group of the topic has this name already.
     CONSUMER_GROUP_NAME_ALREADY_EXISTS = 5004,
+    /// The client is no member of the consumer group.
+    CONSUMER_GROUP_MEMBER_NOT_FOUND = 5006,
     /// The consumer is not the one that the group gave the partition to.
     CONSUMER_GROUP_PARTITION_NOT_OWNED = 5009,
     /// There are as many consumer groups as there may be.

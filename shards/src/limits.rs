@@ -67,6 +67,14 @@ pub const GROUPS_MADE_AT_ONCE: usize = 128;
 /// Consumer groups (Iggy's) of all topics together, each about 300 bytes in memory with its name.
 pub const CONSUMER_GROUPS_MAX: usize = 1_000_000;
 
+/// Answers to an Iggy session's changes of one partition that are kept for when it asks again, as an Iggy server has
+/// it. Clients have one such request under way at a time.
+pub const ATTEMPTS_PER_LANE_MAX: usize = 128;
+
+/// Partitions, counted once for each session that changes them, for which a shard keeps such answers: up to 7 KiB
+/// each. The one that was not used for longest makes room, and its requests are too old from then on.
+pub const ATTEMPT_LANES_MAX: usize = 16_384;
+
 const _: () = assert!(GROUPS_PER_TOPIC_MAX <= CONSUMER_GROUPS_MAX && STREAMS_MAX <= 1 << 20);
 
 /// How often a shard looks whether others want room for groups: clients that were refused try again for longer.

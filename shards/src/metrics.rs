@@ -3,6 +3,7 @@
 use ringgate_runtime::SliceReport;
 
 use crate::Shard;
+use crate::store::Store;
 use crate::store::iggy::LaneReport;
 
 /// One shard's counters and gauges at one moment.
@@ -43,6 +44,10 @@ impl ShardReport {
         let counters = shard.store.counters();
         let groups = shard.groups.report();
         let catalogue = shard.controller().into_iter().flat_map(|controller| controller.limits_hit());
+        let attempts = match &shard.store {
+            Store::Embedded { partitions, .. } => partitions.attempts.limit_hit(),
+            Store::Iggy(_) => None,
+        };
         ShardReport {
             shard: shard.id().0,
             partitions: shard.store.open_partitions(),
@@ -53,7 +58,7 @@ impl ShardReport {
             lane: shard.store.lane().map(Box::new),
             mailbox_depth: shard.mailroom.depth(shard.id()),
             slices: ringgate_runtime::slices(),
-            limits_hit: counters.limits_hit().chain(groups.limits_hit).chain(catalogue).collect(),
+            limits_hit: counters.limits_hit().chain(attempts).chain(groups.limits_hit).chain(catalogue).collect(),
             ..groups
         }
     }

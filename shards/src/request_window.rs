@@ -32,6 +32,11 @@ impl<R: Clone> RequestWindow<R> {
         RequestWindow { answers: BTreeMap::new(), forgotten: 0, most }
     }
 
+    /// The largest number of a request that is or was here.
+    pub fn newest(&self) -> u64 {
+        self.answers.last_key_value().map_or(self.forgotten, |(request, _)| *request)
+    }
+
     /// A request has come. [`Attempt::First`] is to be followed by [`RequestWindow::end`].
     pub fn begin(&mut self, request: u64) -> Attempt<R> {
         match self.answers.get(&request) {

@@ -103,6 +103,11 @@ impl Shard {
         self.id
     }
 
+    /// What the batches of one request may decompress to, in bytes.
+    pub fn max_decompressed_bytes(&self) -> usize {
+        self.settings.max_decompressed_bytes
+    }
+
     /// Who owns what.
     pub fn route(&self) -> Route {
         self.route
@@ -299,6 +304,14 @@ impl Shard {
                 self.answer_with(to, async move {
                     Reply::ConsumerOffsetDone(shard.partitions().consumer_offset(&shard, call).await)
                 });
+            }
+            Request::SessionForgotten(call) => {
+                self.partitions().attempts.end_session(call.session);
+                self.reply(to, Reply::SessionForgotten(()));
+            }
+            Request::PartitionsMeasured(call) => {
+                let shard = self.clone();
+                self.answer_with(to, async move { Reply::PartitionsMeasured(shard.partitions().stats(call).await) });
             }
             Request::SegmentsDeleted(call) => {
                 let shard = self.clone();

@@ -53,6 +53,8 @@ mod sync_group;
 mod testing;
 mod topics;
 
+pub use topics::name_error as topic_name_error;
+
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;

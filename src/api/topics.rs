@@ -15,7 +15,7 @@ pub(super) const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1
 const TOPIC_NAME_BYTES_MAX: usize = 249;
 
 /// Why no topic may have this name, if so (Kafka's rule); the answer is then `INVALID_TOPIC_EXCEPTION(17)`.
-pub(super) fn name_error(name: &str) -> Option<String> {
+pub fn name_error(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("Topic name is invalid: the empty string is not allowed".into());
     }

@@ -63,6 +63,11 @@ impl RequestReader {
         self.cutter.held() > 0
     }
 
+    /// Bytes held.
+    pub fn held(&self) -> usize {
+        self.cutter.held()
+    }
+
     /// The next complete request.
     ///
     /// # Errors
@@ -134,19 +139,24 @@ impl Answer {
         Answer::Read(vec![body])
     }
 
-    /// A change of metadata or an offset that was carried out: no error, then what it came to.
+    /// A change of metadata or an offset that was carried out.
     pub fn done(operation: u64, payload: &[u8]) -> Answer {
+        Answer::Committed(operation, Answer::done_body(payload))
+    }
+
+    /// No error, then what the change came to.
+    pub fn done_body(payload: &[u8]) -> Bytes {
         let mut body = BytesMut::with_capacity(4 + payload.len());
         body.put_u32_le(0);
         body.put_slice(payload);
-        Answer::Committed(operation, body.freeze())
+        body.freeze()
     }
 
-    /// A change of metadata or an offset that was refused, for good, under this number.
-    pub fn rejected(operation: u64, status: IggyCode) -> Answer {
+    /// Why a change of metadata or an offset was refused, for good.
+    pub fn rejected_body(code: IggyCode) -> Bytes {
         let mut body = [0; REJECTION_SECTION_LEN];
-        write_rejection_section(&mut body, status.0);
-        Answer::Committed(operation, Bytes::copy_from_slice(&body))
+        write_rejection_section(&mut body, code.0);
+        Bytes::copy_from_slice(&body)
     }
 
     /// The frame that goes out; nothing where there is none.

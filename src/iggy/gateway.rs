@@ -1,12 +1,13 @@
 //! What all links share.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ringgate_shards::ShardHandle;
+use ringgate_shards::call::SessionEndedCall;
 use ringgate_shards::timers::Sleep;
 
 use super::limits::{SESSION_LEASE, SESSION_SWEEP, SESSIONS_MAX};
@@ -27,6 +28,10 @@ pub struct Front {
     pub gateway: Arc<Gateway>,
     /// Requests read, by the command's code.
     pub requests: RefCell<BTreeMap<u32, u64>>,
+    /// Requests that wait for messages.
+    pub waiting: Cell<usize>,
+    /// The partition that the next batch goes to whose sender does not care, modulo how many there are.
+    pub next_partition: Cell<u32>,
 }
 
 impl Gateway {
@@ -51,17 +56,26 @@ impl Gateway {
         loop {
             Sleep::new(&shard, SESSION_SWEEP).await;
             let now = Instant::now();
-            while self.sessions().poll_expired(now).is_some() {
+            loop {
+                let Some(session) = self.sessions().poll_expired(now) else { break };
+                session_ended(&shard, session);
                 ringgate_runtime::yield_now().await;
             }
         }
     }
 }
 
+/// Tells all shards that requests of the session do not come again.
+pub fn session_ended(shard: &ShardHandle, session: u64) {
+    for owner in shard.route().all() {
+        drop(shard.submit_to(owner, SessionEndedCall { session }));
+    }
+}
+
 impl Front {
     /// Of a shard.
     pub fn new(gateway: Arc<Gateway>) -> Front {
-        Front { gateway, requests: RefCell::default() }
+        Front { gateway, requests: RefCell::default(), waiting: Cell::new(0), next_partition: Cell::new(0) }
     }
 
     /// Counts a request.

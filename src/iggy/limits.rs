@@ -5,6 +5,19 @@ use std::time::Duration;
 /// Requests of one link that are read ahead of their answers: what the SDK keeps in flight on a link.
 pub const REQUESTS_PER_LINK_MAX: usize = 256;
 
+/// Requests of one link that wait for messages, as an Iggy server has it: beyond it they are refused
+/// (`DeferredPollCapacityExceeded(90)`).
+pub const WAITING_PER_LINK_MAX: usize = 64;
+
+/// The same of all links of a shard.
+pub const WAITING_PER_SHARD_MAX: usize = 1_024;
+
+/// How long a request may wait for messages, whatever it asks: an Iggy server's own limit.
+pub const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Messages that are gone through, cut or converted on the shard itself, by their bytes: well under 1 ms.
+pub const CONVERT_HERE_BYTES: usize = 64 << 10;
+
 /// Sessions of the gateway, with a link or waiting for one: some 300 bytes each, answers to repeat apart.
 pub const SESSIONS_MAX: usize = 65_536;
 

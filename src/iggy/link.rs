@@ -1,7 +1,8 @@
 //! The life of a link: one task of the shard that accepted it reads requests, carries them out side by side, and
 //! sends each answer when it is there, whatever came before.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -14,14 +15,16 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use ringgate_runtime::{Budget, TcpStream};
 use ringgate_shards::ShardHandle;
 use ringgate_shards::timers::Sleep;
-use ringgate_shards::waiters::Waiter;
+use ringgate_shards::waiters::{Waiter, Waiters};
 
 use super::Front;
 use super::commands;
 use super::frames::{Answer, Eviction, FrameError, Request, RequestReader};
-use super::limits::REQUESTS_PER_LINK_MAX;
+use super::limits::{REQUESTS_PER_LINK_MAX, WAITING_PER_LINK_MAX, WAITING_PER_SHARD_MAX};
 use super::sessions::Identity;
+use crate::api::ApiSettings;
 use crate::net::accept;
+use crate::net::budget::Unfinished;
 use crate::net::connection::{End, Shared, farewell, panics_end_it, send};
 use crate::net::limit_hits::{Limit, LimitHits};
 
@@ -37,7 +40,39 @@ pub struct Link {
     pub local: SocketAddr,
     /// Limits that the shard's connections have met.
     pub limit_hits: Rc<LimitHits>,
+    /// What every handler may need of the configuration.
+    pub settings: Rc<ApiSettings>,
+    /// Bytes of answers of all the shard's connections that have not gone out.
+    pub unsent: Rc<Cell<usize>>,
     bound: Cell<Option<Identity>>,
+    /// Requests that wait for messages.
+    waiting: RefCell<HashSet<u64>>,
+    cancelled: Waiters,
+}
+
+/// A request that waits for messages, until it is dropped or cancelled.
+pub struct Waiting<'a> {
+    link: &'a Link,
+    request: u64,
+}
+
+impl Waiting<'_> {
+    /// Whether the client has cancelled it.
+    pub fn is_cancelled(&self) -> bool {
+        !self.link.waiting.borrow().contains(&self.request)
+    }
+
+    /// Waits until the client cancels it.
+    pub async fn cancelled(&self) {
+        self.link.cancelled.until(|| self.is_cancelled()).await;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.link.waiting.borrow_mut().remove(&self.request);
+        self.link.front.waiting.set(self.link.front.waiting.get() - 1);
+    }
 }
 
 impl Link {
@@ -50,6 +85,29 @@ impl Link {
     pub fn bind(&self, identity: Option<Identity>) {
         if let Some(before) = self.bound.replace(identity) {
             self.front.gateway.sessions().link_closed(before.session, Instant::now());
+        }
+    }
+}
+
+impl Link {
+    /// A request begins to wait for messages; `None` when there are as many as there may be.
+    pub fn waits(&self, request: u64) -> Option<Waiting<'_>> {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() >= WAITING_PER_LINK_MAX || self.front.waiting.get() >= WAITING_PER_SHARD_MAX {
+            self.limit_hits.count(Limit::IggyWaiting);
+            return None;
+        }
+        if !waiting.insert(request) {
+            return None;
+        }
+        self.front.waiting.set(self.front.waiting.get() + 1);
+        Some(Waiting { link: self, request })
+    }
+
+    /// The client does not wait for this request any more.
+    pub fn cancel(&self, request: u64) {
+        if self.waiting.borrow_mut().remove(&request) {
+            self.cancelled.wake_all();
         }
     }
 }
@@ -85,6 +143,8 @@ struct Driver<'a> {
     peer_closed: bool,
     last_request: Instant,
     frame_began: Option<Instant>,
+    /// The same frame, among those of the shard.
+    unfinished: Unfinished,
     /// The limit for which nothing is read at present.
     paused_at: Option<Limit>,
     /// The gateway stops; another shard's mailbox has room; the shard's bytes in flight have.
@@ -107,7 +167,11 @@ pub async fn serve(
         peer,
         local,
         limit_hits: front.limit_hits.clone(),
+        settings: front.settings.clone(),
+        unsent: front.unsent.clone(),
         bound: Cell::new(None),
+        waiting: RefCell::default(),
+        cancelled: Waiters::default(),
     });
     let driver = Driver {
         link: &link,
@@ -123,6 +187,7 @@ pub async fn serve(
         peer_closed: false,
         last_request: Instant::now(),
         frame_began: None,
+        unfinished: Unfinished::default(),
         paused_at: None,
         wakers: [shard.stop().waiter(), shard.room().waiter(), shared.in_flight.waiting().waiter()],
     };
@@ -153,6 +218,7 @@ impl Driver<'_> {
                 Ok(more) => more,
                 Err(end) => return end,
             };
+            self.shared.in_flight.set_unfinished(&mut self.unfinished, self.requests.held());
             if !self.ready.is_empty() {
                 let out = std::mem::take(&mut self.ready);
                 let [stop, ..] = &self.wakers;
@@ -218,6 +284,7 @@ impl Driver<'_> {
             match self.requests.next() {
                 Ok(Some(request)) => {
                     self.frame_began = None;
+                    self.shared.in_flight.set_unfinished(&mut self.unfinished, 0);
                     self.last_request = Instant::now();
                     self.start(request);
                 }
@@ -282,11 +349,12 @@ impl Driver<'_> {
         self.note_pause();
         let shard = &self.link.shard;
         let stopping_already = shard.is_stopping();
-        let reading = self.may_read();
+        let reading = self.may_read() && self.shared.in_flight.may_read(&self.unfinished);
         let full = self.running.len() >= REQUESTS_PER_LINK_MAX;
         let mut read = pin!(self.stream.recv(&self.shared.pool));
         let mut gone = pin!(self.stream.closed_by_peer());
-        let has_room = || !full && !shard.is_backlogged() && self.shared.in_flight.has_room();
+        let (in_flight, unfinished) = (&self.shared.in_flight, &self.unfinished);
+        let has_room = || !full && !shard.is_backlogged() && in_flight.may_read(unfinished);
         let running = &mut self.running;
         let mut slept = false;
         let woken = std::future::poll_fn(|cx: &mut Context<'_>| {
@@ -294,6 +362,10 @@ impl Driver<'_> {
                 return Poll::Ready(Woken::Done(done));
             }
             if reading {
+                // Others may have used the room meanwhile: then this one waits for room as they do.
+                if !in_flight.may_read(unfinished) {
+                    return Poll::Ready(Woken::Room);
+                }
                 if let Poll::Ready(read) = read.as_mut().poll(cx) {
                     return Poll::Ready(Woken::Read(read));
                 }
@@ -327,7 +399,7 @@ impl Driver<'_> {
         let paused_at = match () {
             () if shard.is_stopping() => None,
             () if self.running.len() >= REQUESTS_PER_LINK_MAX => Some(Limit::IggyRequestsPerLink),
-            () if !self.shared.in_flight.has_room() => Some(Limit::MaxInFlightBytes),
+            () if !self.shared.in_flight.may_read(&self.unfinished) => Some(Limit::MaxInFlightBytes),
             () if shard.is_backlogged() => Some(Limit::MailboxCapacity),
             () => None,
         };
@@ -362,6 +434,7 @@ impl Driver<'_> {
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
         self.shared.in_flight.remove(self.held);
+        self.shared.in_flight.set_unfinished(&mut self.unfinished, 0);
         self.count_unsent(0);
     }
 }

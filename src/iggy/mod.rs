@@ -16,4 +16,4 @@ pub mod password;
 pub mod sessions;
 pub mod sign_ins;
 
-pub use gateway::{Front, Gateway};
+pub use gateway::{Front, Gateway, session_ended};

@@ -39,6 +39,8 @@ limits! {
     MailboxCapacity "mailbox_capacity";
     /// An Iggy link was not read from because of its own unanswered requests.
     IggyRequestsPerLink "iggy_requests_per_link";
+    /// A poll of an Iggy client could not wait for messages: too many wait.
+    IggyWaiting "iggy_waiting_polls";
     /// A client could not sign in to the Iggy listener: too many others wait for their password to be checked.
     IggySignInsWaiting "iggy_sign_ins_waiting";
     /// A client could not sign in to the Iggy listener: there are as many sessions as there may be.

@@ -4,5 +4,10 @@
 mod common;
 
 mod client;
+mod external_groups;
+mod lost_replies;
+mod messages;
+mod metadata;
 mod proxy;
 mod sign_in;
+mod with_kafka;

@@ -107,6 +107,46 @@ pub struct SendCall {
     pub at: TopicPartition,
     /// The batch as received: its header of 256 bytes and the frames, not looked at.
     pub batch: Bytes,
+    /// Whose request it is, for when it comes again.
+    pub attempt: Attempt,
+}
+
+/// Names a request of a session, which may be made again when its answer was lost. What was carried out is then
+/// answered as before; while it is being carried out the answer is `TransientNotCommitted(57)`, and `RequestTooOld(85)`
+/// when it is too long ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// The session; never used again.
+    pub session: u64,
+    /// The request's number, which rises in its session.
+    pub request: u64,
+}
+
+/// A session is over: its requests do not come again.
+#[derive(Debug)]
+pub struct SessionEndedCall {
+    /// The session.
+    pub session: u64,
+}
+
+/// Asks what some partitions of one owner hold.
+#[derive(Debug)]
+pub struct PartitionStatsCall {
+    /// The partitions.
+    pub partitions: Vec<TopicPartition>,
+}
+
+/// What a partition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartitionStats {
+    /// The first offset that is still there.
+    pub log_start_offset: u64,
+    /// The end of what can be read.
+    pub high_watermark: u64,
+    /// Bytes of its segments.
+    pub bytes: u64,
+    /// How many segments, at least 1.
+    pub segments: usize,
 }
 
 /// Where a batch of messages went.
@@ -138,6 +178,8 @@ pub struct ConsumerOffsetCall {
     pub consumer: ConsumerKey,
     /// What to do.
     pub action: OffsetAction,
+    /// Whose request it is, for when it comes again.
+    pub attempt: Option<Attempt>,
 }
 
 /// Who keeps an offset. Keys of different kinds have nothing to do with each other.

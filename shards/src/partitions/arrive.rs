@@ -10,7 +10,7 @@ use ringgate_wire::records::{BatchInfo, RecordError, Walker};
 
 use super::Partition;
 use super::produce::Collecting;
-use crate::call::{IggyRefusal, PartitionProduced, ReplyTo};
+use crate::call::{Attempt, IggyRefusal, PartitionProduced, ReplyTo};
 use crate::iggy_code::IggyCode;
 use crate::limits::WALK_SLICE;
 use crate::log_driver::{LogDriver, Reach};
@@ -34,7 +34,7 @@ pub(super) enum Asked {
         index: usize,
     },
     /// Iggy's SendMessages.
-    Send(ReplyTo),
+    Send(ReplyTo, Attempt),
 }
 
 /// A batch that went into the log, or was there.
@@ -88,7 +88,7 @@ impl Walk {
         let batch = arriving.batch.clone();
         match &arriving.asked {
             Asked::Produce { call, .. } => Walk::Kafka(Walker::new(batch, call.decompress_left())),
-            Asked::Send(_) => Walk::Iggy(Box::new(IggyWalker::new(batch))),
+            Asked::Send(..) => Walk::Iggy(Box::new(IggyWalker::new(batch))),
         }
     }
 
@@ -110,7 +110,7 @@ impl Walk {
 impl Asked {
     fn settle(self, partition: &Partition, shard: &Rc<Shard>, outcome: Result<Appended, Refused>) {
         match self {
-            Asked::Send(to) => partition.settle_send(shard, to, outcome),
+            Asked::Send(to, attempt) => partition.settle_send(shard, to, attempt, outcome),
             Asked::Produce { call, index } => {
                 let at = partition.at;
                 let part = match outcome {

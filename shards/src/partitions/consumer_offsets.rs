@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::arrive::Refused;
-use super::send::no_partition;
+use super::attempts::Applied;
+use super::send::{another_request, no_partition};
 use super::{Partition, Partitions, count};
 use crate::ShardHandle;
 use crate::call::{
@@ -41,13 +42,25 @@ impl Offsets {
 }
 
 impl Partitions {
-    /// Gets, stores or deletes an offset.
+    /// Gets, stores or deletes an offset; a request that comes again is answered as before.
     pub(crate) async fn consumer_offset(
         &self,
         shard: &ShardHandle,
         call: ConsumerOffsetCall,
     ) -> Result<ConsumerOffset, IggyRefusal> {
-        let ConsumerOffsetCall { at, consumer: ConsumerKey { kind, id }, action } = call;
+        let (at, Some(attempt)) = (call.at, call.attempt) else { return self.offset_now(shard, call).await };
+        match self.attempts.begin(at, attempt)? {
+            None => {}
+            Some(Applied::Offset(offset)) => return Ok(offset),
+            Some(Applied::Sent(_)) => return Err(another_request()),
+        }
+        let changed = self.offset_now(shard, call).await;
+        self.attempts.end(at, attempt, changed.as_ref().ok().copied().map(Applied::Offset));
+        changed
+    }
+
+    async fn offset_now(&self, shard: &ShardHandle, call: ConsumerOffsetCall) -> Result<ConsumerOffset, IggyRefusal> {
+        let ConsumerOffsetCall { at, consumer: ConsumerKey { kind, id }, action, .. } = call;
         let partition = self.get(at).ok_or_else(no_partition)?;
         // What could not be opened may hold offsets: it is not said that there are none.
         partition.writable().map_err(Refused::for_iggy)?;

@@ -1,13 +1,14 @@
 //! What partitions know of their past: where leader epochs end (Kafka's OffsetForLeaderEpoch), and which
-//! idempotent producers are remembered (DescribeProducers).
+//! idempotent producers are remembered (DescribeProducers); and what they hold (Iggy's metadata).
 
 use ringgate_group::ErrorCode;
 
 use super::Partitions;
 use super::fetch::check_leader_epoch;
+use super::send::no_partition;
 use crate::call::{
-    ActiveProducer, DescribeProducersCall, OffsetForLeaderEpochCall, PartitionEpochEnd, PartitionLeaderEpoch,
-    PartitionProducers, TopicPartition,
+    ActiveProducer, DescribeProducersCall, IggyRefusal, OffsetForLeaderEpochCall, PartitionEpochEnd,
+    PartitionLeaderEpoch, PartitionProducers, PartitionStats, PartitionStatsCall, TopicPartition,
 };
 use crate::log_driver::LogDriver;
 use crate::store::embedded::partition::PartitionLog;
@@ -58,6 +59,23 @@ impl Partitions {
             budget.turn().await;
         }
         described
+    }
+
+    /// What partitions hold, in the order of the call.
+    pub(crate) async fn stats(&self, call: PartitionStatsCall) -> Vec<Result<PartitionStats, IggyRefusal>> {
+        let mut stats = Vec::with_capacity(call.partitions.len());
+        let mut turn = Turn::default();
+        for at in call.partitions {
+            turn.partition().await;
+            let measured = self.with_log(at, |log| PartitionStats {
+                log_start_offset: log.log_start_offset().unsigned_abs(),
+                high_watermark: log.high_watermark().unsigned_abs(),
+                bytes: log.size(),
+                segments: log.segment_count(),
+            });
+            stats.push(measured.map_err(|_| no_partition()));
+        }
+        stats
     }
 
     /// Looks at a partition's log, or says with Kafka's code why there is none.

@@ -6,6 +6,7 @@
 //! what asks for durability is answered when it is synced.
 
 mod arrive;
+mod attempts;
 mod consumer_offsets;
 mod delete_records;
 mod describe;
@@ -43,6 +44,8 @@ pub(crate) struct Partitions {
     cache: RefCell<TailCache<TopicPartition>>,
     /// Bytes that reads from disk may bring which are under way.
     reading: Cell<usize>,
+    /// Requests of Iggy's clients that may come again.
+    pub(crate) attempts: attempts::Attempts,
     counters: Counters,
 }
 
@@ -102,6 +105,7 @@ impl Partitions {
             watches: RefCell::default(),
             cache: RefCell::new(TailCache::new(tail_cache_bytes)),
             reading: Cell::new(0),
+            attempts: attempts::Attempts::default(),
             counters: Counters::default(),
         }
     }

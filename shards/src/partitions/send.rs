@@ -6,9 +6,10 @@ use bytes::Bytes;
 use ringgate_wire::iggy::{IggyBatchError, IggyBatchInfo};
 
 use super::arrive::{Appended, Arriving, Asked, Refused};
+use super::attempts::Applied;
 use super::delete_records::Moved;
 use super::{Partition, Partitions, count};
-use crate::call::{DeleteSegmentsCall, IggyRefusal, Reply, ReplyTo, SendCall, SentBatch};
+use crate::call::{Attempt, DeleteSegmentsCall, IggyRefusal, Reply, ReplyTo, SendCall, SentBatch};
 use crate::iggy_code::IggyCode;
 use crate::log_driver::Reach;
 use crate::settings::Fsync;
@@ -19,9 +20,15 @@ impl Partitions {
     /// Appends; answers through `to` when it is as safe as the gateway's `fsync` setting says.
     pub(crate) fn send(&self, shard: &ShardHandle, call: SendCall, to: ReplyTo) {
         let reach = if shard.settings.fsync == Fsync::Always { Reach::Durable } else { Reach::Written };
-        match self.get(call.at) {
-            Some(partition) => partition.arrive(shard, Arriving { batch: call.batch, reach, asked: Asked::Send(to) }),
-            None => shard.reply(to, Reply::Sent(Err(no_partition()))),
+        let Some(partition) = self.get(call.at) else { return shard.reply(to, Reply::Sent(Err(no_partition()))) };
+        match self.attempts.begin(call.at, call.attempt) {
+            Ok(None) => {
+                let asked = Asked::Send(to, call.attempt);
+                partition.arrive(shard, Arriving { batch: call.batch, reach, asked });
+            }
+            Ok(Some(Applied::Sent(sent))) => shard.reply(to, Reply::Sent(Ok(sent))),
+            Ok(Some(Applied::Offset(_))) => shard.reply(to, Reply::Sent(Err(another_request()))),
+            Err(refusal) => shard.reply(to, Reply::Sent(Err(refusal))),
         }
     }
 
@@ -65,7 +72,13 @@ impl Partition {
         appended.map_err(Refused::Append)
     }
 
-    pub(super) fn settle_send(&self, shard: &Rc<Shard>, to: ReplyTo, outcome: Result<Appended, Refused>) {
+    pub(super) fn settle_send(
+        &self,
+        shard: &Rc<Shard>,
+        to: ReplyTo,
+        attempt: Attempt,
+        outcome: Result<Appended, Refused>,
+    ) {
         let answer = match outcome {
             Ok(Appended { append, .. }) => {
                 let (base_offset, duplicate) = (append.base_offset.unsigned_abs(), append.duplicate);
@@ -76,8 +89,15 @@ impl Partition {
                 Err(refused.for_iggy())
             }
         };
+        let applied = answer.as_ref().ok().copied().map(Applied::Sent);
+        shard.partitions().attempts.end(self.at, attempt, applied);
         shard.reply(to, Reply::Sent(answer));
     }
+}
+
+/// The client has given two requests the same number.
+pub(super) fn another_request() -> IggyRefusal {
+    IggyRefusal::new(IggyCode::INVALID_COMMAND, "the request was another one before")
 }
 
 pub(super) fn no_partition() -> IggyRefusal {

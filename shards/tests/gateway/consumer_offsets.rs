@@ -27,7 +27,7 @@ async fn ask(
     action: OffsetAction,
 ) -> Result<ConsumerOffset, IggyRefusal> {
     let at = TopicPartition { topic: topic.id, partition };
-    let call = ConsumerOffsetCall { at, consumer: ConsumerKey { kind, id }, action };
+    let call = ConsumerOffsetCall { at, consumer: ConsumerKey { kind, id }, action, attempt: None };
     shard.submit_to(topic.owner(shard.route(), partition), call).await.0
 }
 
@@ -113,7 +113,10 @@ fn a_partition_keeps_4096_keys_a_kind_and_counts_those_it_refuses() {
             .map(|id| {
                 let consumer = ConsumerKey { kind: ConsumerKind::Consumer, id };
                 let at = TopicPartition { topic: orders.id, partition: 0 };
-                shard.submit_to(CONTROLLER, ConsumerOffsetCall { at, consumer, action: OffsetAction::Store(0) })
+                shard.submit_to(
+                    CONTROLLER,
+                    ConsumerOffsetCall { at, consumer, action: OffsetAction::Store(0), attempt: None },
+                )
             })
             .collect();
         let mut codes = Vec::new();
@@ -217,7 +220,7 @@ fn offsets_of_a_deleted_group_are_gone_also_when_the_machine_stops_in_between() 
             assert_eq!(group(&shard, &orders, "g").await.id, 2, "an id is never used again");
         });
         let left = crate::world::offsets_on_disk(&after, "external_groups");
-        assert_eq!(left, [vec![], vec![]], "stopped at operation {nth}");
+        assert_eq!(left, [Vec::<u32>::new(), vec![]], "stopped at operation {nth}");
     }
     assert!(interrupted > 3, "some of the machines stopped: {interrupted}");
 }

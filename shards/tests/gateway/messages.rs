@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ringgate_group::ErrorCode;
 use ringgate_shards::Shard;
 use ringgate_shards::call::{
-    DeleteSegmentsCall, FetchCall, IggyRefusal, ListOffsetsCall, PartitionFetch, PartitionFetched,
+    Attempt, DeleteSegmentsCall, FetchCall, IggyRefusal, ListOffsetsCall, PartitionFetch, PartitionFetched,
     PartitionListOffsets, PartitionProduce, ProduceCall, SendCall, SentBatch, TopicPartition,
 };
 use ringgate_shards::catalogue::{KAFKA, Topic};
@@ -29,9 +29,15 @@ pub fn batch(payloads: &[&str], producer: Option<(u64, u16, u32)>) -> Bytes {
     builder.finish(0, 0, 0).unwrap()
 }
 
+/// Of a request that was never made before.
+fn attempt() -> Attempt {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    Attempt { session: 1, request: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) }
+}
+
 pub async fn send(shard: &Rc<Shard>, topic: &Topic, partition: i32, batch: Bytes) -> Result<SentBatch, IggyRefusal> {
     let at = TopicPartition { topic: topic.id, partition };
-    shard.submit_to(topic.owner(shard.route(), partition), SendCall { at, batch }).await.0
+    shard.submit_to(topic.owner(shard.route(), partition), SendCall { at, batch, attempt: attempt() }).await.0
 }
 
 async fn fetch(shard: &Rc<Shard>, topic: &Topic, partition: i32, fetch_offset: i64) -> PartitionFetched {
@@ -117,7 +123,7 @@ fn large_and_small_batches_keep_the_order_in_which_they_were_sent() {
             .map(|nth| {
                 // The large ones take many slices to look through.
                 let batch = if nth % 2 == 0 { batch(&[large.as_str(); 20], None) } else { batch(&["small"], None) };
-                shard.submit_to(owner, SendCall { at, batch })
+                shard.submit_to(owner, SendCall { at, batch, attempt: attempt() })
             })
             .collect();
         let mut offsets = Vec::new();

@@ -1,12 +1,23 @@
 //! What the listener serves. A command is looked up by its operation or, where the header names none, by its code;
 //! [`serve`] checks who asks, and hands it to the file of its group.
 
+mod change;
 mod cluster;
+mod groups;
+mod offsets;
+mod options;
+mod poll;
+mod read;
+mod resolve;
+mod send;
 mod sign_in;
+mod stats;
+mod streams;
+mod topics;
 
 use std::rc::Rc;
 
-use iggy_binary_protocol::codes::{BIND_SESSION_CODE, GET_CLUSTER_METADATA_CODE, GET_ME_CODE, PING_CODE};
+use iggy_binary_protocol::codes::*;
 use iggy_binary_protocol::{Operation, lookup_by_operation, lookup_command};
 use ringgate_shards::iggy_code::IggyCode;
 
@@ -26,10 +37,8 @@ pub async fn serve(link: &Rc<Link>, request: Request) -> Answer {
             PING_CODE => Answer::Read(Vec::new()),
             BIND_SESSION_CODE => sign_in::bind_session(link, &request),
             _ if !is_of_session(link, &request) => Answer::Refused(IggyCode::UNAUTHENTICATED),
-            GET_CLUSTER_METADATA_CODE => cluster::metadata(link),
-            GET_ME_CODE => cluster::me(link),
-            _ if known => Answer::Refused(IggyCode::FEATURE_UNAVAILABLE),
-            _ => Answer::Refused(IggyCode::INVALID_COMMAND),
+            _ if is_ahead(link, &request) => Answer::Refused(IggyCode::TRANSIENT_NOT_ACCEPTED),
+            _ => read(link, code, &request).await.unwrap_or_else(Answer::Refused),
         };
     }
     link.front.count(lookup_by_operation(operation).map_or(0, |command| command.code));
@@ -37,9 +46,52 @@ pub async fn serve(link: &Rc<Link>, request: Request) -> Answer {
         Operation::Register => sign_in::register(link, &request).await,
         _ if !is_of_session(link, &request) => Answer::Evicted(Eviction::NoSession),
         Operation::Logout => sign_in::logout(link),
-        _ if lookup_by_operation(operation).is_some() => Answer::Refused(IggyCode::FEATURE_UNAVAILABLE),
+        _ if is_ahead(link, &request) => Answer::Refused(IggyCode::TRANSIENT_NOT_ACCEPTED),
+        _ => write(link, operation, &request).await.unwrap_or_else(Answer::Refused),
+    }
+}
+
+/// What changes nothing but what a poll commits.
+async fn read(link: &Link, code: u32, request: &Request) -> Result<Answer, IggyCode> {
+    match code {
+        GET_CLUSTER_METADATA_CODE => Ok(cluster::metadata(link)),
+        GET_ME_CODE => Ok(cluster::me(link)),
+        GET_STREAM_CODE => streams::get(link, request).await,
+        GET_STREAMS_CODE => streams::list(link).await,
+        GET_TOPIC_CODE => topics::get(link, request).await,
+        GET_TOPICS_CODE => topics::list(link, request).await,
+        GET_CONSUMER_GROUP_CODE => groups::get(link, request),
+        GET_CONSUMER_GROUPS_CODE => groups::list(link, request),
+        GET_CONSUMER_OFFSET_CODE => offsets::get(link, request).await,
+        GET_PARTITION_ROUTE_CODE => send::route(link, request),
+        POLL_MESSAGES_CODE => poll::poll(link, request).await,
+        POLL_MESSAGES_DEFERRED_CODE => poll::deferred(link, request).await,
+        FETCH_MESSAGES_CODE => poll::fetch(link, request).await,
+        CANCEL_DEFERRED_REQUEST_CODE => {
+            link.cancel(request.header.request);
+            Ok(Answer::Silent)
+        }
+        _ if lookup_command(code).is_some() => Err(IggyCode::FEATURE_UNAVAILABLE),
+        _ => Err(IggyCode::INVALID_COMMAND),
+    }
+}
+
+async fn write(link: &Link, operation: Operation, request: &Request) -> Result<Answer, IggyCode> {
+    match operation {
+        Operation::SendMessages => send::send(link, request).await,
+        Operation::StoreConsumerOffset => offsets::store(link, request).await,
+        Operation::DeleteConsumerOffset => offsets::delete(link, request).await,
+        Operation::CreateStream => streams::create(link, request).await,
+        Operation::DeleteStream => streams::delete(link, request).await,
+        Operation::CreateTopic => topics::create(link, request).await,
+        Operation::DeleteTopic => topics::delete(link, request).await,
+        Operation::CreatePartitions => topics::create_partitions(link, request).await,
+        Operation::DeleteSegments => topics::delete_segments(link, request).await,
+        Operation::CreateConsumerGroup => groups::create(link, request).await,
+        Operation::DeleteConsumerGroup => groups::delete(link, request).await,
+        _ if lookup_by_operation(operation).is_some() => Err(IggyCode::FEATURE_UNAVAILABLE),
         // Those that only servers send to each other.
-        _ => Answer::Refused(IggyCode::INVALID_COMMAND),
+        _ => Err(IggyCode::INVALID_COMMAND),
     }
 }
 
@@ -47,4 +99,9 @@ pub async fn serve(link: &Rc<Link>, request: Request) -> Answer {
 fn is_of_session(link: &Link, request: &Request) -> bool {
     let header = &request.header;
     link.bound() == Some(Identity { client: header.client, session: header.session })
+}
+
+/// Whether the client knows of changes that are not to be: of another data directory.
+fn is_ahead(link: &Link, request: &Request) -> bool {
+    request.header.minimum_metadata_op > link.shard.ops().current()
 }

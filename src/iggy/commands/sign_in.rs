@@ -11,6 +11,8 @@ use secrecy::ExposeSecret;
 
 use super::super::frames::{Answer, Eviction, Request};
 use super::super::link::Link;
+
+use super::super::session_ended;
 use super::super::sessions::{Identity, Registration, Unregistered};
 use crate::net::limit_hits::Limit;
 
@@ -54,7 +56,10 @@ pub async fn register(link: &Link, request: &Request) -> Answer {
     };
     let registered = gateway.sessions().register(&registration, link.shard.ops());
     match registered {
-        Ok((identity, _)) => {
+        Ok((identity, ended)) => {
+            if let Some(ended) = ended {
+                session_ended(&link.shard, ended);
+            }
             link.bind(Some(identity));
             Answer::done(identity.session, &signed_in(identity))
         }
@@ -91,6 +96,7 @@ pub fn bind_session(link: &Link, request: &Request) -> Answer {
 pub fn logout(link: &Link) -> Answer {
     let Some(identity) = link.bound() else { return Answer::Refused(IggyCode::UNAUTHENTICATED) };
     link.front.gateway.sessions().end(identity.session);
+    session_ended(&link.shard, identity.session);
     link.bind(None);
     Answer::Committed(link.shard.ops().current(), bytes::Bytes::new())
 }

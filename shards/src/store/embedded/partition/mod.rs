@@ -274,6 +274,11 @@ impl PartitionLog {
         (self.config.segment_bytes, self.config.segment_ms) = (segment_bytes, segment_ms);
     }
 
+    /// How many segments there are, at least 1.
+    pub fn segment_count(&self) -> usize {
+        self.segments.len()
+    }
+
     /// Bytes in all segments.
     pub fn size(&self) -> u64 {
         self.segments.iter().map(|s| s.size).sum()
