@@ -14,6 +14,7 @@ use ringgate_shards::metrics::ShardReport;
 use ringgate_wire::versions::served;
 
 use crate::admin::{Family, Kind, MetricsSource};
+use crate::iggy;
 use crate::net::accept::{ConnectionCount, Front};
 
 /// One shard's answer.
@@ -35,6 +36,19 @@ pub struct ShardScrape {
     pub limits_hit: Vec<(&'static str, u64)>,
     /// Requests answered, by API key.
     pub requests: Vec<(i16, u64)>,
+    /// What the Iggy listener does, where there is one.
+    pub iggy: Option<IggyScrape>,
+}
+
+/// A shard's part of the Iggy listener.
+#[derive(Debug, Clone, Default)]
+pub struct IggyScrape {
+    /// Requests read, by the command's name.
+    pub requests: Vec<(&'static str, u64)>,
+    /// Requests that wait for messages.
+    pub waiting: usize,
+    /// Sessions of the whole gateway.
+    pub sessions: usize,
 }
 
 struct Desk {
@@ -61,7 +75,11 @@ impl Scrapes {
     }
 
     /// Answers for one shard, on its thread, for as long as it lives.
-    pub fn answer(self: &Arc<Self>, front: Rc<Front>) -> impl Future<Output = ()> + 'static {
+    pub fn answer(
+        self: &Arc<Self>,
+        front: Rc<Front>,
+        iggy: Option<Rc<iggy::Front>>,
+    ) -> impl Future<Output = ()> + 'static {
         let this = self.clone();
         async move {
             let desk = &this.desks[usize::from(front.shard.id().0)];
@@ -72,7 +90,7 @@ impl Scrapes {
                 for question in questions {
                     let report = front.shard.submit_to(front.shard.id(), ReportCall).await.0;
                     // A scrape that gave up does not wait for it any more.
-                    let _ = question.send(scrape(&front, report));
+                    let _ = question.send(scrape(&front, iggy.as_deref(), report));
                 }
             }
         }
@@ -108,7 +126,7 @@ impl Scrapes {
     }
 }
 
-fn scrape(front: &Front, report: ShardReport) -> ShardScrape {
+fn scrape(front: &Front, iggy: Option<&iggy::Front>, report: ShardReport) -> ShardScrape {
     let sessions = front.fetch_sessions.borrow();
     ShardScrape {
         report,
@@ -119,6 +137,11 @@ fn scrape(front: &Front, report: ShardReport) -> ShardScrape {
         panics: front.shared.panics.get(),
         limits_hit: front.limit_hits.iter().chain([("max_fetch_sessions", sessions.refused())]).collect(),
         requests: front.shared.requests.borrow().iter().map(|(&key, &count)| (key, count)).collect(),
+        iggy: iggy.map(|iggy| IggyScrape {
+            requests: iggy.requests_by_name(),
+            waiting: iggy.waiting.get(),
+            sessions: iggy.gateway.sessions().len(),
+        }),
     }
 }
 
@@ -203,6 +226,25 @@ fn lanes(shards: &[ShardScrape]) -> Vec<Family> {
     vec![waiting, calls, seconds, failures, limits]
 }
 
+/// What the Iggy listener does; nothing where there is none.
+fn of_iggy(shards: &[ShardScrape]) -> Vec<Family> {
+    let mut requests = Family::counter("ringgate_iggy_requests_total", "Requests of Iggy clients, by command.");
+    let mut waiting = Family::gauge("ringgate_iggy_waiting_polls", "Polls and fetches that wait for messages.");
+    let mut sessions = None;
+    for shard in shards {
+        let number = shard.report.shard.to_string();
+        let Some(iggy) = &shard.iggy else { continue };
+        for &(command, count) in &iggy.requests {
+            requests.push(&[("shard", &number), ("command", command)], count);
+        }
+        waiting.push(&[("shard", &number)], iggy.waiting);
+        sessions = Some(iggy.sessions);
+    }
+    let Some(sessions) = sessions else { return Vec::new() };
+    let sessions = Family::gauge("ringgate_iggy_sessions", "Sessions of Iggy clients.").with(&[], sessions);
+    vec![sessions, waiting, requests]
+}
+
 fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usize, file_jobs: usize) -> Vec<Family> {
     let mut all = vec![
         Family::gauge("ringgate_open_connections", "Connections of all shards.").with(&[], connections),
@@ -235,6 +277,8 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
     });
     each(counter, "ringgate_commit_records_total", "Records in these batches.", &|s| s.report.commit_records);
     each(counter, "ringgate_connection_panics_total", "Connections that a panic ended.", &|s| s.panics);
+
+    all.extend(of_iggy(shards));
 
     let mut requests = Family::counter("ringgate_requests_total", "Requests read, by API.");
     let mut limits = Family::counter("ringgate_limit_hit_total", "How often a limit was met, by its setting.");

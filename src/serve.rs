@@ -288,15 +288,17 @@ async fn serve_shard(parts: ShardParts, common: Common) {
         ));
     }
     let mut sweep = None;
-    if let (Some(socket), Some(gateway)) = (parts.iggy, common.iggy) {
+    let iggy = common.iggy.map(|gateway| Rc::new(iggy::Front::new(gateway)));
+    if let (Some(socket), Some(iggy)) = (parts.iggy, &iggy) {
         if shard.id() == CONTROLLER {
-            sweep = Some(ringgate_runtime::spawn_as("iggy_sessions", gateway.clone().end_sessions(shard.clone())));
+            let ending = iggy.gateway.clone().end_sessions(shard.clone());
+            sweep = Some(ringgate_runtime::spawn_as("iggy_sessions", ending));
         }
-        let speaks = Speaks::Iggy(Rc::new(iggy::Front::new(gateway)));
         let listener = socket.into_listener();
-        accepting.push(ringgate_runtime::spawn_as("accept", accept(front.clone(), listener, speaks)));
+        let accepting_iggy = accept(front.clone(), listener, Speaks::Iggy(iggy.clone()));
+        accepting.push(ringgate_runtime::spawn_as("accept", accepting_iggy));
     }
-    let scrapes = ringgate_runtime::spawn_as("scrapes", common.scrapes.answer(front.clone()));
+    let scrapes = ringgate_runtime::spawn_as("scrapes", common.scrapes.answer(front.clone(), iggy));
     shard.stopping().await;
     for task in accepting {
         task.await;

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use iggy_binary_protocol::lookup_command;
 use ringgate_shards::ShardHandle;
 use ringgate_shards::call::SessionEndedCall;
 use ringgate_shards::timers::Sleep;
@@ -76,6 +77,12 @@ impl Front {
     /// Of a shard.
     pub fn new(gateway: Arc<Gateway>) -> Front {
         Front { gateway, requests: RefCell::default(), waiting: Cell::new(0), next_partition: Cell::new(0) }
+    }
+
+    /// Requests read, by the command's name.
+    pub fn requests_by_name(&self) -> Vec<(&'static str, u64)> {
+        let name = |code: u32| lookup_command(code).map_or("unknown", |command| command.name);
+        self.requests.borrow().iter().map(|(code, count)| (name(*code), *count)).collect()
     }
 
     /// Counts a request.
