@@ -5,6 +5,7 @@ mod common;
 
 mod client;
 mod external_groups;
+mod hostile;
 mod lost_replies;
 mod messages;
 mod metadata;

@@ -13,7 +13,7 @@ use ringgate_shards::iggy_code::IggyCode;
 use super::super::frames::{Answer, Request};
 use super::super::link::Link;
 use super::change;
-use super::resolve;
+use super::{list_of, resolve};
 
 /// A group; an empty body when there is none.
 pub fn get(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
@@ -27,15 +27,19 @@ pub fn get(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
 }
 
 /// The groups of a topic.
-pub fn list(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
+pub async fn list(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
     let asked = GetConsumerGroupsRequest::decode_from(&request.body).map_err(|_| IggyCode::INVALID_COMMAND)?;
     let catalogue = link.shard.catalogue();
-    let topic = resolve::topic(&catalogue, &asked.stream_id, &asked.topic_id)?;
-    let mut body = BytesMut::new();
-    for group in catalogue.groups(topic.id).iter() {
-        header(topic, group)?.encode(&mut body);
-    }
-    Ok(Answer::read(body.freeze()))
+    let topic = resolve::topic(&catalogue, &asked.stream_id, &asked.topic_id)?.clone();
+    let count = catalogue.groups(topic.id).len();
+    let listed = list_of(&link.shard, count, move || {
+        let mut body = BytesMut::new();
+        for group in catalogue.groups(topic.id).iter() {
+            header(&topic, group)?.encode(&mut body);
+        }
+        Ok(body.freeze())
+    });
+    listed.await.map(Answer::read)
 }
 
 /// Makes a group.

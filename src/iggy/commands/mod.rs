@@ -17,11 +17,14 @@ mod topics;
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use iggy_binary_protocol::codes::*;
 use iggy_binary_protocol::{Operation, lookup_by_operation, lookup_command};
+use ringgate_shards::ShardHandle;
 use ringgate_shards::iggy_code::IggyCode;
 
 use super::frames::{Answer, Eviction, Request};
+use super::limits::LISTED_HERE;
 use super::link::Link;
 use super::sessions::Identity;
 
@@ -61,7 +64,7 @@ async fn read(link: &Link, code: u32, request: &Request) -> Result<Answer, IggyC
         GET_TOPIC_CODE => topics::get(link, request).await,
         GET_TOPICS_CODE => topics::list(link, request).await,
         GET_CONSUMER_GROUP_CODE => groups::get(link, request),
-        GET_CONSUMER_GROUPS_CODE => groups::list(link, request),
+        GET_CONSUMER_GROUPS_CODE => groups::list(link, request).await,
         GET_CONSUMER_OFFSET_CODE => offsets::get(link, request).await,
         GET_PARTITION_ROUTE_CODE => send::route(link, request),
         POLL_MESSAGES_CODE => poll::poll(link, request).await,
@@ -93,6 +96,15 @@ async fn write(link: &Link, operation: Operation, request: &Request) -> Result<A
         // Those that only servers send to each other.
         _ => Err(IggyCode::INVALID_COMMAND),
     }
+}
+
+/// Writes a list of so many entries: away from the shard when they are many.
+async fn list_of(
+    shard: &ShardHandle,
+    entries: usize,
+    write: impl FnOnce() -> Result<Bytes, IggyCode> + Send + 'static,
+) -> Result<Bytes, IggyCode> {
+    if entries <= LISTED_HERE { write() } else { shard.elsewhere(write).await }
 }
 
 /// Whether the request is one of the session that the link is bound to.

@@ -12,9 +12,9 @@ use ringgate_shards::iggy_code::IggyCode;
 use super::super::frames::{Answer, Request};
 use super::super::link::Link;
 use super::change;
-use super::resolve;
 use super::stats::{Stats, Sum};
 use super::topics;
+use super::{list_of, resolve};
 
 /// A stream with its topics; an empty body when there is none.
 pub async fn get(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
@@ -23,23 +23,30 @@ pub async fn get(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
     let Ok(stream) = resolve::stream(&catalogue, &asked.stream_id) else { return Ok(Answer::Read(Vec::new())) };
     let of: Vec<_> = catalogue.topics_of(stream.number).cloned().collect();
     let stats = Stats::of(&link.shard, &of).await;
-    let topics: Result<Vec<_>, IggyCode> =
-        of.iter().map(|topic| topics::header(topic, stats.topic(topic), link.settings.topic_defaults)).collect();
-    let sum = of.iter().map(|topic| stats.topic(topic)).sum();
-    let response = GetStreamResponse { stream: header(&catalogue, stream, sum)?, topics: topics? };
-    Ok(Answer::read(response.to_bytes()))
+    let (stream, catalogue, defaults) = (stream.clone(), catalogue.clone(), link.settings.topic_defaults);
+    let listed = list_of(&link.shard, of.len(), move || {
+        let topics = of.iter().map(|topic| topics::header(topic, stats.topic(topic), defaults));
+        let topics = topics.collect::<Result<_, IggyCode>>()?;
+        let sum = of.iter().map(|topic| stats.topic(topic)).sum();
+        Ok(GetStreamResponse { stream: header(&catalogue, &stream, sum)?, topics }.to_bytes())
+    });
+    listed.await.map(Answer::read)
 }
 
 /// All streams.
 pub async fn list(link: &Link) -> Result<Answer, IggyCode> {
     let catalogue = link.shard.catalogue();
     let stats = Stats::of(&link.shard, catalogue.all_topics()).await;
-    let mut body = BytesMut::new();
-    for stream in catalogue.streams() {
-        let sum = catalogue.topics_of(stream.number).map(|topic| stats.topic(topic)).sum();
-        header(&catalogue, stream, sum)?.encode(&mut body);
-    }
-    Ok(Answer::read(body.freeze()))
+    let count = catalogue.stream_count() + catalogue.all_topics().count();
+    let listed = list_of(&link.shard, count, move || {
+        let mut body = BytesMut::new();
+        for stream in catalogue.streams() {
+            let sum = catalogue.topics_of(stream.number).map(|topic| stats.topic(topic)).sum();
+            header(&catalogue, stream, sum)?.encode(&mut body);
+        }
+        Ok(body.freeze())
+    });
+    listed.await.map(Answer::read)
 }
 
 /// Makes a stream.

@@ -23,8 +23,8 @@ use super::super::link::Link;
 use super::change;
 use super::cluster::REPLICA;
 use super::options;
-use super::resolve;
 use super::stats::{Stats, Sum};
+use super::{list_of, resolve};
 use crate::api::topic_name_error;
 
 /// A topic with its partitions; an empty body when there is none.
@@ -45,8 +45,11 @@ pub async fn list(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
     let of: Vec<_> = catalogue.topics_of(stream.number).cloned().collect();
     let stats = Stats::of(&link.shard, &of).await;
     let defaults = link.settings.topic_defaults;
-    let topics: Result<Vec<_>, IggyCode> = of.iter().map(|topic| header(topic, stats.topic(topic), defaults)).collect();
-    Ok(Answer::read(GetTopicsResponse { topics: topics? }.to_bytes()))
+    let listed = list_of(&link.shard, of.len(), move || {
+        let topics = of.iter().map(|topic| header(topic, stats.topic(topic), defaults));
+        Ok(GetTopicsResponse { topics: topics.collect::<Result<_, IggyCode>>()? }.to_bytes())
+    });
+    listed.await.map(Answer::read)
 }
 
 /// Makes a topic. In the stream of Kafka's topics its name must be one of Kafka's.
