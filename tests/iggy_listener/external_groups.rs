@@ -108,6 +108,66 @@ async fn it_holds_back_no_segments() {
 }
 
 #[tokio::test]
+async fn it_holds_back_no_retention() {
+    let options = Options::new(2).iggy().set("retention-check-interval", "50ms");
+    let gateway = Gateway::start(options);
+    let client = client(&gateway).await;
+    within("stream", client.create_stream("s", &StreamCreateOptions::default())).await.expect("stream");
+    let options = TopicCreateOptions {
+        partitions_count: Some(1),
+        segment_size: Some("1 MiB".parse().expect("a size")),
+        max_topic_size: Some(MaxTopicSize::Custom("2 MiB".parse().expect("a size"))),
+        ..Default::default()
+    };
+    within("topic", client.create_topic(&id("s"), "t", &options)).await.expect("topic");
+    group(&client).await;
+    let large = "x".repeat(400 << 10);
+    send(&client, "s", "t", 0, &[&large]).await;
+    store(&client, &external(), 0, 0).await.expect("store");
+    for _ in 0..12 {
+        send(&client, "s", "t", 0, &[&large]).await;
+    }
+    let (consumer, first) = (Consumer::new(number(1)), PollingStrategy::first());
+    let first_kept = async || {
+        let options = PollOptions { count: 1, ..Default::default() };
+        let polled = client.poll_messages(&id("s"), &id("t"), 0, &consumer, &first, options).await;
+        polled.expect("poll").messages[0].header.offset
+    };
+    within("the oldest segments go", async { while first_kept().await == 0 {} }).await;
+    assert_eq!(get(&client, &external(), 0).await, Some(0));
+}
+
+#[tokio::test]
+async fn its_directory_is_made_for_data_that_an_older_build_wrote() {
+    let (mut gateway, before) = start(Options::new(2).iggy()).await;
+    send(&before, "s", "t", 0, &["a"]).await;
+    assert!(gateway.sigterm().success());
+    // As it was when nobody kept offsets there.
+    for topic in std::fs::read_dir(gateway.data().join("topics")).expect("topics") {
+        for partition in std::fs::read_dir(topic.expect("a topic").path()).expect("partitions") {
+            let offsets = partition.expect("a partition").path().join("offsets");
+            if offsets.exists() {
+                std::fs::remove_dir_all(offsets).expect("remove");
+            }
+        }
+    }
+    gateway.restart(gateway.options().clone());
+    let after = client(&gateway).await;
+    assert_eq!(get(&after, &external(), 0).await, None);
+    store(&after, &external(), 0, 9).await.expect("store");
+    gateway.kill9();
+    gateway.restart(gateway.options().clone());
+    assert_eq!(get(&client(&gateway).await, &external(), 0).await, Some(9));
+}
+
+#[tokio::test]
+async fn a_request_without_a_partition_is_refused() {
+    let (_gateway, client) = start(Options::new(2).iggy()).await;
+    let found = within("get", client.get_consumer_offset(&external(), &id("s"), &id("t"), None)).await;
+    assert_eq!(code(found), IggyError::InvalidIdentifier.as_code());
+}
+
+#[tokio::test]
 async fn offsets_are_gone_with_their_group_and_a_group_of_the_same_name_has_none_of_them() {
     let (mut gateway, before) = start(Options::new(2).iggy()).await;
     for partition in [0, 1] {
