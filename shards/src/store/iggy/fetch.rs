@@ -89,9 +89,9 @@ impl IggyStore {
                 let mut failed = PartitionFetched::failed(at, error);
                 if error == ErrorCode::OFFSET_OUT_OF_RANGE
                     && let Some(partition) = self.used_partition(at)
+                    && let Ok((log_start, high_watermark)) = self.bounds(&partition).await
                 {
-                    failed.high_watermark = partition.high_watermark();
-                    failed.log_start_offset = partition.log_start();
+                    (failed.log_start_offset, failed.high_watermark) = (log_start, high_watermark);
                 }
                 failed
             }

@@ -71,6 +71,11 @@ impl Partition {
         self.high_watermark.set(self.high_watermark.get().max(high_watermark));
     }
 
+    /// Here it ends, also when it was longer before: a server may have lost what it had not written yet.
+    pub(super) fn ends_at(&self, high_watermark: i64) {
+        self.high_watermark.set(high_watermark);
+    }
+
     /// The first offset that is served.
     pub(super) fn log_start(&self) -> i64 {
         self.log_start.get()

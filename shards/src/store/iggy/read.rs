@@ -1,5 +1,6 @@
 //! What clients read of a partition: records as Kafka's batches, its bounds, offsets by time.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,6 +24,12 @@ pub(crate) struct Place {
     pub topic: IggyTopic,
     /// The partition's number.
     pub partition: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.topic, self.partition)
+    }
 }
 
 /// What was read.
@@ -60,8 +67,29 @@ pub(crate) async fn read(
     }
     let on_unknown = clients.settings().unknown_messages;
     let high_watermark = offset(polled.current_offset).saturating_add(1);
-    let topic = place.topic;
-    heavy(polled.batches.len(), move || converted(&polled.batches, from, high_watermark, on_unknown, &topic)).await
+    let topic = place.topic.clone();
+    let batches = polled.batches;
+    let read = heavy(batches.len(), move || converted(&batches, from, high_watermark, on_unknown, &topic)).await?;
+    match read {
+        Read::Records(records) => Ok(records),
+        Read::Later(first) => {
+            let (log_start, _) = bounds(clients, &place, deadline).await?;
+            if log_start > from {
+                let message = format!("offset {from} is before the first that is there, {log_start}");
+                return Err((ErrorCode::OFFSET_OUT_OF_RANGE, message));
+            }
+            // Records are not passed over for a server that has lost its place.
+            let message = format!("{place} has offset {from} and was read from {first} on");
+            Err((ErrorCode::NOT_LEADER_OR_FOLLOWER, message))
+        }
+    }
+}
+
+/// What came of a poll.
+enum Read {
+    Records(Records),
+    /// It begins at this offset, behind the one that was asked for.
+    Later(i64),
 }
 
 /// There was nothing to read: at the end, or because the offset is not there.
@@ -84,13 +112,8 @@ async fn nothing(
         let message = format!("offset {from} is not within {log_start} to {high_watermark}");
         return Err((ErrorCode::OFFSET_OUT_OF_RANGE, message));
     }
-    // What came in between is read the next time.
-    Ok(Records {
-        high_watermark: from.max(high_watermark),
-        next: from,
-        log_start: Some(log_start),
-        ..Records::default()
-    })
+    // There was nothing at the time of the read. What has come since counts as there when it is read.
+    Ok(Records { high_watermark: from, next: from, log_start: Some(log_start), ..Records::default() })
 }
 
 fn converted(
@@ -99,7 +122,7 @@ fn converted(
     high_watermark: i64,
     on_unknown: OnUnknown,
     topic: &IggyTopic,
-) -> Result<Records, Refused> {
+) -> Result<Read, Refused> {
     let corrupt = |why: String| (ErrorCode::CORRUPT_MESSAGE, format!("{topic}: {why}"));
     let mut records = Records { high_watermark, next: from, ..Records::default() };
     let mut left = batches.clone();
@@ -109,12 +132,12 @@ fn converted(
             return Err(corrupt(format!("a batch of {} bytes has {}", header.size, left.len())));
         }
         let batch = left.split_to(header.size);
-        if records.next == from && records.batches.is_empty() {
-            let first = messages(&batch).ok().and_then(|mut all| all.next()).and_then(Result::ok);
-            if let Some(first) = first.map(|first| offset(first.offset)).filter(|first| *first > from) {
-                let message = format!("offset {from} is before the first that is there, {first}");
-                return Err((ErrorCode::OFFSET_OUT_OF_RANGE, message));
-            }
+        let first = messages(&batch).ok().and_then(|mut all| all.next()).and_then(Result::ok);
+        match first.map(|first| offset(first.offset)) {
+            Some(first) if first > records.next && records.next == from => return Ok(Read::Later(first)),
+            // What lies between is read the next time.
+            Some(first) if first > records.next => break,
+            _ => {}
         }
         let kafka = to_kafka(&batch, LEADER_EPOCH, on_unknown).map_err(corrupt)?;
         for skipped in &kafka.skipped {
@@ -134,7 +157,7 @@ fn converted(
             break;
         }
     }
-    Ok(records)
+    Ok(Read::Records(records))
 }
 
 /// The offset behind a batch's last message.

@@ -264,7 +264,7 @@ impl IggyStore {
         let (place, deadline) = (partition.place.clone(), self.deadline());
         let (log_start, high_watermark) =
             self.ask(move |clients| async move { read::bounds(&clients, &place, deadline).await }).await?;
-        partition.reaches(high_watermark);
+        partition.ends_at(high_watermark);
         partition.starts_at(log_start);
         Ok((partition.log_start(), high_watermark))
     }
