@@ -3,4 +3,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod records;
 mod starts;
+mod topics;
