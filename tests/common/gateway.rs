@@ -275,6 +275,13 @@ impl Gateway {
         process.end()
     }
 
+    /// Waits until the process ends by itself; how, and what it wrote.
+    pub fn end(&mut self) -> (ExitStatus, String) {
+        let mut process = self.process.take().expect("the gateway runs");
+        let status = process.end();
+        (status, process.written.text())
+    }
+
     /// Asks the process to stop and does not wait for that; [`Gateway::sigterm`] asks again.
     pub fn ask_to_stop(&mut self) {
         let process = self.process.as_ref().expect("the gateway runs");
