@@ -63,6 +63,11 @@ async fn options_that_mean_something_are_in_force_and_told() {
     within("topic", client.create_topic(&id("s"), "t", &options)).await.expect("topic");
     let told = within("topic", client.get_topic(&id("s"), &id("t"))).await.expect("topic").expect("a topic");
     assert_eq!(told.resolved_options().message_expiry, expiry);
+    let shorter = IggyExpiry::ExpireDuration("1 hour".parse().expect("a duration"));
+    let update = TopicUpdateOptions { message_expiry: Some(shorter), ..Default::default() };
+    within("update", client.update_topic(&id("s"), &id("t"), &update)).await.expect("update");
+    let told = within("topic", client.get_topic(&id("s"), &id("t"))).await.expect("topic").expect("a topic");
+    assert_eq!(told.resolved_options().message_expiry, shorter);
 }
 
 #[tokio::test]

@@ -87,6 +87,7 @@ async fn write(link: &Link, operation: Operation, request: &Request) -> Result<A
         Operation::CreateStream => streams::create(link, request).await,
         Operation::DeleteStream => streams::delete(link, request).await,
         Operation::CreateTopic => topics::create(link, request).await,
+        Operation::UpdateResource => topics::update(link, request).await,
         Operation::DeleteTopic => topics::delete(link, request).await,
         Operation::CreatePartitions => topics::create_partitions(link, request).await,
         Operation::DeleteSegments => topics::delete_segments(link, request).await,

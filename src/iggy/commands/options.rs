@@ -66,6 +66,29 @@ pub fn read(options: &WireOptions) -> Result<Given, IggyCode> {
     Ok(given)
 }
 
+/// Puts these options back to what Iggy has where nothing is said.
+///
+/// # Errors
+/// `InvalidOptionKey(4041)`.
+pub fn reset(
+    names: &[String],
+    config: &mut BTreeMap<String, String>,
+    options: &mut BTreeMap<String, IggyOption>,
+) -> Result<(), IggyCode> {
+    for name in names {
+        // Which setting it is does not depend on the value.
+        if let Some((setting, _)) = iggy::setting_of(name, u64::MAX) {
+            config.remove(setting);
+            config.extend(iggy::defaults().filter(|(of, _)| *of == setting).map(|(of, value)| (of.to_owned(), value)));
+        } else if KEPT.iter().any(|(kept, _)| kept == name) {
+            options.remove(name);
+        } else {
+            return Err(IggyCode::INVALID_OPTION_KEY);
+        }
+    }
+    Ok(())
+}
+
 /// A whole number of 4 or 8 bytes, or one that is written out.
 fn number(kind: u8, value: &[u8]) -> Option<u64> {
     match kind {
@@ -120,6 +143,22 @@ mod tests {
         let config: Vec<_> = given.config.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(config, [("retention.ms", "7000"), ("segment.bytes", "1048576")]);
         assert_eq!(given.options.keys().collect::<Vec<_>>(), ["compression_algorithm"]);
+    }
+
+    #[test]
+    fn what_is_reset_is_as_if_nothing_had_been_said() {
+        let mut config: BTreeMap<String, String> =
+            [("retention.ms", "7"), ("segment.bytes", "1048576"), ("max.message.bytes", "9")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into();
+        let none = IggyOption { kind: STRING, value: Bytes::from_static(b"none") };
+        let mut kept = BTreeMap::from([("compression_algorithm".to_owned(), none)]);
+        let names = ["message_expiry", "segment_size", "compression_algorithm"].map(str::to_owned);
+        reset(&names, &mut config, &mut kept).unwrap();
+        let left: Vec<_> = config.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(left, [("max.message.bytes", "9"), ("retention.ms", "-1")]);
+        assert!(kept.is_empty());
+        assert_eq!(reset(&["name".to_owned()], &mut config, &mut kept), Err(IggyCode::INVALID_OPTION_KEY));
     }
 
     #[test]

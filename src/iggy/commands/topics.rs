@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use iggy_binary_protocol::requests::partitions::CreatePartitionsRequest;
 use iggy_binary_protocol::requests::segments::DeleteSegmentsRequest;
+use iggy_binary_protocol::requests::system::{ResourceTarget, UpdateResourceRequest};
 use iggy_binary_protocol::requests::topics::{
     CreateTopicRequest, DeleteTopicRequest, GetTopicRequest, GetTopicsRequest,
 };
@@ -16,7 +17,7 @@ use ringgate_shards::ShardHandle;
 use ringgate_shards::call::{DeleteSegmentsCall, IggyChange, IggyChanged};
 use ringgate_shards::catalogue::{KAFKA, NewIggyTopic, Topic};
 use ringgate_shards::iggy_code::IggyCode;
-use ringgate_shards::topic_config::TopicDefaults;
+use ringgate_shards::topic_config::{ConfigChange, TopicDefaults};
 
 use super::super::frames::{Answer, Request};
 use super::super::link::Link;
@@ -86,6 +87,26 @@ pub async fn delete(link: &Link, request: &Request) -> Result<Answer, IggyCode> 
     let answer = change::once(link, request, |shard| async move {
         let topic = resolve::topic(&shard.catalogue(), &asked.stream_id, &asked.topic_id)?.id;
         change::ask(&shard, IggyChange::DeleteTopic { topic }).await.map(|_| Bytes::new())
+    });
+    Ok(answer.await)
+}
+
+/// Sets and resets options of a topic. Its name stays, and streams have no options.
+pub async fn update(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
+    let asked = UpdateResourceRequest::decode_from(&request.body).map_err(|_| IggyCode::INVALID_COMMAND)?;
+    let ResourceTarget::Topic { stream_id, topic_id } = asked.target else {
+        return Err(IggyCode::FEATURE_UNAVAILABLE);
+    };
+    let given = options::read(&asked.options)?;
+    let reset: Vec<String> = asked.reset.iter().map(|name| name.as_str().to_owned()).collect();
+    let answer = change::once(link, request, move |shard| async move {
+        let topic = resolve::topic(&shard.catalogue(), &stream_id, &topic_id)?.clone();
+        let (mut config, mut options) = (topic.config.clone(), topic.options.clone());
+        config.extend(given.config);
+        options.extend(given.options);
+        options::reset(&reset, &mut config, &mut options)?;
+        let config = ConfigChange::Replace(config);
+        change::ask(&shard, IggyChange::UpdateTopic { topic: topic.id, config, options }).await.map(|_| Bytes::new())
     });
     Ok(answer.await)
 }
