@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceRequest, TopicProduceData};
 use kafka_protocol::messages::{InitProducerIdRequest, ProducerId};
+use rdkafka::admin::AdminOptions;
 use rdkafka::consumer::Consumer;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::FutureRecord;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::common::gateway::{Gateway, Options};
-use crate::common::librdkafka::{create_topic, producer, read, read_all, read_from, reader, unkeyed};
+use crate::common::librdkafka::{admin, create_topic, producer, read, read_all, read_from, reader, unkeyed};
 use crate::common::raw::{Raw, Writer, batch, topic_name};
 use crate::common::{LIVENESS, within};
 
@@ -184,4 +185,24 @@ async fn a_server_that_dies_and_comes_back_loses_nothing_and_doubles_nothing_ide
         let values: Vec<i32> = values.map(|seen| seen.text().parse().expect("a number")).collect();
         assert_eq!(values, (partition..600).step_by(2).collect::<Vec<_>>(), "in order, each once");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleted_records_are_not_served_and_the_log_begins_behind_them() {
+    let gateway = Gateway::start(Options::new(2).on_iggy());
+    create_topic(&gateway, "trimmed", 1).await;
+    let producer = producer(&gateway, &[]);
+    for n in 0..5 {
+        within("send", producer.send(unkeyed("trimmed", &n.to_string()), Duration::ZERO)).await.expect("delivered");
+    }
+    let mut before = TopicPartitionList::new();
+    before.add_partition_offset("trimmed", 0, Offset::Offset(3)).expect("offset");
+    let deleted = within("delete", admin(&gateway).delete_records(&before, &AdminOptions::new())).await;
+    let deleted = deleted.expect("DeleteRecords");
+    assert_eq!(deleted.elements()[0].offset(), Offset::Offset(3));
+    let consumer = reader(&gateway, &[]);
+    let watermarks = tokio::task::block_in_place(|| consumer.fetch_watermarks("trimmed", 0, LIVENESS));
+    assert_eq!(watermarks.expect("watermarks"), (3, 5));
+    let seen = tokio::task::block_in_place(|| read_all(&gateway, "trimmed", 1, 2));
+    assert_eq!(seen.iter().map(|seen| seen.text()).collect::<Vec<_>>(), ["3", "4"]);
 }

@@ -11,3 +11,15 @@ fn a_wrong_user_or_password_ends_the_start_and_says_so() {
     assert!(written.contains("refuses the gateway") && written.contains("password is wrong"), "{written}");
     assert!(!written.contains(IGGY_PASSWORD), "{written}");
 }
+
+#[test]
+fn a_server_that_is_not_there_yet_is_waited_for() {
+    let mut server = Gateway::start(Options::new(1).iggy());
+    let address = server.iggy();
+    server.kill9();
+    let starting = std::thread::spawn(move || Gateway::start(Options::new(1).on_iggy_at(address)));
+    server.restart(Options::new(1).iggy());
+    let mut gateway = starting.join().expect("it starts");
+    assert!(gateway.is_alive());
+    assert!(gateway.sigterm().success());
+}

@@ -90,3 +90,27 @@ async fn native_messages_are_read_by_kafkas_clients_at_the_same_offsets() {
         assert!(seen.timestamp > 0, "the server's time");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_topic_map_shows_topics_of_other_streams_and_hides_their_own_names() {
+    let server = Gateway::start(Options::new(1).iggy());
+    let client = iggy_client(&server).await;
+    let stream = named("shop");
+    client.create_stream("shop", &StreamCreateOptions::default()).await.expect("create");
+    let options = TopicCreateOptions { partitions_count: Some(2), ..TopicCreateOptions::default() };
+    client.create_topic(&stream, "orders v2", &options).await.expect("create");
+    let map = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(map.path(), "orders = { stream = \"shop\", topic = \"orders v2\" }\n").expect("written");
+    let options = Options::new(2).on_iggy_at(server.iggy()).set("iggy-topics", map.path().display());
+    let gateway = Gateway::start(options);
+
+    let producer = producer(&gateway, &[]);
+    for partition in 0..2 {
+        let record = unkeyed("orders", "an order").partition(partition);
+        within("send", producer.send(record, Duration::ZERO)).await.expect("delivered");
+    }
+    let seen = tokio::task::block_in_place(|| read_all(&gateway, "orders", 2, 2));
+    assert_eq!(seen[0].text(), "an order");
+    let there = client.get_topic(&stream, &named("orders v2")).await.expect("get").expect("there");
+    assert_eq!(there.messages_count, 2);
+}

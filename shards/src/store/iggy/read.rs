@@ -268,3 +268,79 @@ async fn asked(clients: &Clients, place: &Place, mut ask: Ask, deadline: Instant
 fn offset(offset: u64) -> i64 {
     i64::try_from(offset).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use ringgate_wire::iggy::{HEADER_KIND_RAW, IggyBatchBuilder, UserHeader, put_user_header};
+
+    use super::*;
+
+    /// A stored batch of native messages.
+    fn native(base_offset: u64, messages: usize) -> Bytes {
+        with_headers(base_offset, messages, &[])
+    }
+
+    fn with_headers(base_offset: u64, messages: usize, user_headers: &[u8]) -> Bytes {
+        let mut builder = IggyBatchBuilder::new(1 << 20);
+        (0..messages).for_each(|nth| builder.push(nth as u128, 0, b"payload", user_headers).expect("it fits"));
+        builder.finish(0, base_offset, 1_000_000).expect("a batch")
+    }
+
+    /// A message whose mapping nobody knows.
+    fn unknown(base_offset: u64) -> Bytes {
+        let mut header = BytesMut::new();
+        let kind = HEADER_KIND_RAW;
+        put_user_header(&mut header, &UserHeader { name_kind: kind, name: b"kafka.v", value_kind: kind, value: &[99] });
+        with_headers(base_offset, 1, &header)
+    }
+
+    fn polled(batches: &[Bytes], from: i64, on_unknown: OnUnknown) -> Result<Read, Refused> {
+        let topic = IggyTopic { stream: "kafka".into(), topic: "t".into() };
+        converted(&batches.concat().into(), from, 100, on_unknown, &topic)
+    }
+
+    fn records(read: Result<Read, Refused>) -> (usize, i64) {
+        match read {
+            Ok(Read::Records(records)) => (records.batches.len(), records.next),
+            Ok(Read::Later(first)) => panic!("it begins at {first}"),
+            Err((error, why)) => panic!("{error}: {why}"),
+        }
+    }
+
+    #[test]
+    fn batches_that_go_on_from_each_other_are_read_to_their_end() {
+        let batches = [native(5, 3), native(8, 1), native(9, 2)];
+        assert_eq!(records(polled(&batches, 5, OnUnknown::Stop)), (3, 11));
+        assert_eq!(records(polled(&batches, 7, OnUnknown::Stop)), (3, 11), "also from the middle of the first");
+    }
+
+    #[test]
+    fn an_answer_that_begins_later_is_no_answer() {
+        assert!(matches!(polled(&[native(6, 1)], 5, OnUnknown::Stop), Ok(Read::Later(6))));
+    }
+
+    #[test]
+    fn what_lies_behind_a_gap_is_not_read_yet() {
+        let batches = [native(5, 3), native(9, 1)];
+        assert_eq!(records(polled(&batches, 5, OnUnknown::Stop)), (1, 8));
+    }
+
+    #[test]
+    fn a_message_that_is_not_understood_ends_the_read_or_is_left_out() {
+        let batches = [native(5, 2), unknown(7), native(8, 1)];
+        assert_eq!(records(polled(&batches, 5, OnUnknown::Stop)), (1, 7));
+        assert_eq!(records(polled(&batches, 5, OnUnknown::Skip)), (2, 9));
+        let refused = polled(&batches[1..], 7, OnUnknown::Stop).err().map(|(error, _)| error);
+        assert_eq!(refused, Some(ErrorCode::CORRUPT_MESSAGE), "at the message itself it is an error");
+    }
+
+    #[test]
+    fn what_is_no_batch_is_an_error_and_no_end() {
+        let cut = native(5, 2).slice(..300);
+        for broken in [cut, Bytes::from_static(&[0; 300])] {
+            let refused = polled(&[broken], 5, OnUnknown::Skip).err().map(|(error, _)| error);
+            assert_eq!(refused, Some(ErrorCode::CORRUPT_MESSAGE));
+        }
+    }
+}
