@@ -279,3 +279,11 @@ fn the_file_in_the_manual_is_taken_whole() {
     assert_eq!((config.listen.len(), warnings.len()), (2, 0));
     assert_eq!(config.max_frame_size, 64 << 20);
 }
+
+#[test]
+fn the_iggy_listener_needs_a_port_of_its_own_and_its_password_is_not_shown() {
+    refusal(&[("iggy_listen", "127.0.0.1:9093"), ("shards", "1")], &["iggy_listen 127.0.0.1:9093", "overlap"]);
+    let config = config(&[("iggy_listen", "127.0.0.1:8090"), ("iggy_root_password", "hunter2")]);
+    assert_eq!(config.iggy_root_password.as_ref().map(|password| password.0.as_str()), Some("hunter2"));
+    assert!(!format!("{config:?}").contains("hunter2"));
+}

@@ -93,6 +93,27 @@ async fn a_poll_waits_for_messages_and_is_answered_when_they_come() {
 }
 
 #[tokio::test]
+async fn a_poll_does_not_wait_for_more_than_it_may_read() {
+    let gateway = Gateway::start(Options::new(2).iggy());
+    let client = client(&gateway).await;
+    topic(&client, "s", "t", 1).await;
+    let large = "x".repeat(1_000);
+    for _ in 0..4 {
+        send(&client, "s", "t", 0, &[&large]).await;
+    }
+    let began = Instant::now();
+    let options = PollOptions {
+        count: 9,
+        min_count: 9,
+        max_bytes: 2_000,
+        max_wait: "30s".parse().expect("a duration"),
+        ..Default::default()
+    };
+    assert_eq!(polled(&client, PollingStrategy::offset(0), options).await.len(), 1);
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test]
 async fn a_poll_that_waits_holds_up_nothing_and_ends_with_its_time() {
     let gateway = Gateway::start(Options::new(2).iggy());
     let client = client(&gateway).await;

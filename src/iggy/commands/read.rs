@@ -91,7 +91,12 @@ pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: B
     let shard = &link.shard;
     let enough = |targets: &[Target], fetched: &[PartitionFetched]| {
         let there = targets.iter().zip(fetched).map(|(target, fetched)| available(target, fetched)).sum::<u64>();
-        there >= u64::from(bounds.min_count) || fetched.iter().any(|fetched| fetched.error.is_err())
+        // What is allowed may be less than what is waited for.
+        let is_full =
+            |(target, fetched): (&Target, &PartitionFetched)| fetched.available >= target.max_bytes.min(max_bytes);
+        there >= u64::from(bounds.min_count)
+            || fetched.iter().any(|fetched| fetched.error.is_err())
+            || targets.iter().zip(fetched).any(is_full)
     };
     let mut fetched = round(shard, &mut targets, max_bytes, None).await;
     if !bounds.wait.is_zero() && !enough(&targets, &fetched) {
