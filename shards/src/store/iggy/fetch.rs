@@ -11,7 +11,7 @@ use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 
 use super::append::Refused;
-use super::limits::{READ_BYTES_MIN, READS_AT_ONCE, RETRY_FIRST, TAIL_BYTES, TAIL_WAIT};
+use super::limits::{READ_BYTES_MIN, READS_AT_ONCE, RETRY_FIRST, TAIL_BYTES, TAIL_LINGER, TAIL_WAIT};
 use super::partition::Partition;
 use super::reaction::Backoff;
 use super::read::{LEADER_EPOCH, Records, read};
@@ -165,7 +165,8 @@ impl IggyStore {
         }
     }
 
-    /// Has one poll wait on the server for as long as somebody waits here.
+    /// Has one poll wait on the server for as long as somebody waits here, and a little longer: who was just woken
+    /// comes back, and then neither has to ask what there is nor to begin a wait of its own.
     fn park(self: &Rc<Self>, shard: &ShardHandle, partition: &Rc<Partition>) {
         if partition.parked.replace(true) {
             return;
@@ -173,7 +174,13 @@ impl IggyStore {
         let (this, shard, partition) = (self.clone(), shard.clone(), partition.clone());
         ringgate_runtime::spawn_as("iggy_tail", async move {
             let mut backoff = Backoff::from(RETRY_FIRST);
-            while !partition.watched_by.borrow().is_empty() && !partition.is_closed() {
+            let mut watched_at = Instant::now();
+            while !partition.is_closed() && !shard.is_stopping() {
+                if !partition.watched_by.borrow().is_empty() {
+                    watched_at = Instant::now();
+                } else if watched_at.elapsed() > TAIL_LINGER {
+                    break;
+                }
                 match this.await_records(&partition).await {
                     Ok(arrived) => {
                         backoff = Backoff::from(RETRY_FIRST);

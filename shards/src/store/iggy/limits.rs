@@ -45,6 +45,9 @@ pub const READ_BYTES_MIN: usize = 64 << 10;
 /// How long a poll waits on the server for the next record. Servers cut a wait at 30 s.
 pub const TAIL_WAIT: Duration = Duration::from_secs(25);
 
+/// How long such polls go on after the last consumer that waited: far more than it needs to come back.
+pub const TAIL_LINGER: Duration = Duration::from_secs(1);
+
 /// Bytes that such a poll brings: what producers of a partition send in a round trip.
 pub const TAIL_BYTES: usize = 1 << 20;
 
