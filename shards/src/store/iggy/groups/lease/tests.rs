@@ -182,25 +182,32 @@ struct Landing {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Gateways come at any time, and calls take up to 4 s, fail, and land although they seemed to fail.
+    /// Gateways come at any time, are cut off for a while, and are started again where they are refused; calls take
+    /// long, fail, and land although they seemed to fail.
     #[test]
     fn no_two_gateways_ever_hold_it_at_one_time(
-        starts in proptest::collection::vec(0u64..60_000, 2..4),
-        faults in proptest::collection::vec((0u64..2_000, 0u8..10, 0u64..4_000), 4_000),
+        lives in proptest::collection::vec((0u64..30_000, 0u64..60_000, 0u64..40_000), 2..4),
+        faults in proptest::collection::vec(
+            (prop_oneof![8 => 0u64..60, 1 => 0u64..4_000], 0u8..20, 0u64..4_000),
+            4_000,
+        ),
     ) {
         let mut log = Log::default();
         let mut faults: VecDeque<_> = faults.into();
         let mut landings: Vec<Landing> = Vec::new();
-        let mut gateways: Vec<Gateway> = (0u64..starts.len() as u64)
+        let mut gateways: Vec<Gateway> = (0u64..lives.len() as u64)
             .map(|id| Gateway { lease: Lease::new(owner(u128::from(id))), clock_ahead_ms: id * 7_777, call: None })
             .collect();
-        let mut was_held = 0;
+        let (mut was_held, mut next_id) = (0, 100);
         for now_ms in (0..120_000).step_by(50) {
             for landing in landings.iter_mut().filter(|landing| landing.at_ms <= now_ms && landing.offset.is_none()) {
                 landing.offset = Some(log.append(landing.record.clone()));
             }
-            for (gateway, start) in gateways.iter_mut().zip(&starts).filter(|(_, start)| **start <= now_ms) {
-                let _ = start;
+            for (gateway, (start_ms, cut_off_ms, for_ms)) in gateways.iter_mut().zip(&lives) {
+                if now_ms < *start_ms {
+                    continue;
+                }
+                let is_cut_off = (*cut_off_ms..cut_off_ms + for_ms).contains(&now_ms);
                 let mine_ms = now_ms + gateway.clock_ahead_ms;
                 match gateway.call.take() {
                     Some(Call::Read { done_ms, from, fails }) if done_ms <= now_ms => {
@@ -215,6 +222,7 @@ proptest! {
                     None => {
                         let (takes_ms, dice, late_ms) = faults.pop_front().unwrap_or((10, 9, 0));
                         let done_ms = now_ms + takes_ms;
+                        let dice = if is_cut_off { 0 } else { dice };
                         match gateway.lease.poll(mine_ms, nobody_is_gone) {
                             Step::Read { from } => gateway.call = Some(Call::Read { done_ms, from, fails: dice < 2 }),
                             Step::Append(record) => {
@@ -228,7 +236,11 @@ proptest! {
                                 let landing = landings.len() - 1;
                                 gateway.call = Some(Call::Append { done_ms, fails: dice < 3, landing });
                             }
-                            Step::Wait(_) | Step::Refused(_) | Step::Released => {}
+                            Step::Refused(_) => {
+                                next_id += 1;
+                                gateway.lease = Lease::new(owner(next_id));
+                            }
+                            Step::Wait(_) | Step::Released => {}
                         }
                     }
                 }
