@@ -214,6 +214,13 @@ fn lanes(shards: &[ShardScrape]) -> Vec<Family> {
     let mut failures =
         Family::counter("ringgate_lane_failures_total", "Failures, by Iggy's code; most are mended by a retry.");
     let mut limits = Family::counter("ringgate_lane_refused_total", "Calls refused since a lane had too many.");
+    let mut lease = Family::gauge(
+        "ringgate_group_lease_seconds",
+        "How long groups may be answered yet unless the lease is renewed; 0: they are not.",
+    );
+    if let Some(left) = shards.iter().find_map(|shard| shard.report.lease) {
+        lease.push(&[], left.as_secs_f64());
+    }
     for (shard, lane) in &lanes {
         waiting.push(&[("shard", shard)], lane.in_flight as u64);
         calls.push(&[("shard", shard)], lane.calls);
@@ -223,7 +230,7 @@ fn lanes(shards: &[ShardScrape]) -> Vec<Family> {
             failures.push(&[("shard", shard), ("code", &code.to_string())], *count);
         }
     }
-    vec![waiting, calls, seconds, failures, limits]
+    vec![waiting, calls, seconds, failures, limits, lease]
 }
 
 /// What the Iggy listener does; nothing where there is none.

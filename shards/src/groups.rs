@@ -185,6 +185,10 @@ impl Groups {
                 GroupLog::Iggy(log) => log.operations(),
             },
             commit_records: self.records.get(),
+            lease: match &self.log {
+                GroupLog::Embedded(_) => None,
+                GroupLog::Iggy(log) => Some(log.held_for()),
+            },
             limits_hit: coordinator.limits_hit().iter().filter(|(_, count)| *count > 0).collect(),
             ..ShardReport::default()
         }

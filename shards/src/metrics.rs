@@ -1,5 +1,7 @@
 //! What a shard has counted, for a scrape.
 
+use std::time::Duration;
+
 use ringgate_runtime::SliceReport;
 
 use crate::Shard;
@@ -35,6 +37,8 @@ pub struct ShardReport {
     pub slices: SliceReport,
     /// Its lane to Iggy, if it has one.
     pub lane: Option<Box<LaneReport>>,
+    /// With groups in Iggy: for how long they may be answered yet; zero: they are not.
+    pub lease: Option<Duration>,
     /// Limits of groups and partitions that were hit, by name.
     pub limits_hit: Vec<(&'static str, u64)>,
 }

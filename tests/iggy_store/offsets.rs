@@ -8,6 +8,7 @@ use crate::common::faulty_links::FaultyLinks;
 use crate::common::gateway::{Gateway, IGGY_PASSWORD, Options};
 use crate::common::group::{self, commit, committed, delete_groups, group_id};
 use crate::common::librdkafka::create_topic;
+use crate::common::metrics::exposition;
 use crate::common::raw::{Raw, string, topic_name};
 use crate::common::{eventually, within};
 
@@ -42,6 +43,13 @@ async fn external(client: &IggyClient, group: &str, topic: &str, partition: u32)
             None
         }
     }
+}
+
+/// For how long the gateway may answer groups yet, as its metrics say.
+fn lease_seconds(gateway: &Gateway) -> f64 {
+    let text = exposition(gateway);
+    let line = text.lines().find_map(|line| line.strip_prefix("ringgate_group_lease_seconds "));
+    line.expect("the lease among the metrics").parse().expect("seconds")
 }
 
 /// Commits with a metadata string; the code.
@@ -182,12 +190,15 @@ async fn offsets_that_cannot_be_read_are_not_taken_for_none() {
 async fn a_gateway_that_cannot_renew_its_lease_answers_no_groups_and_ends_when_another_has_it() {
     let server = Gateway::start(Options::new(1).iggy());
     let links = FaultyLinks::to(server.iggy());
-    let mut cut_off = Gateway::start(Options::new(1).on_iggy_at(links.address()).set("iggy-timeout", "2s"));
+    let options = Options::new(1).on_iggy_at(links.address()).set("iggy-timeout", "2s");
+    let mut cut_off = Gateway::start(options.set("admin-listen", "127.0.0.1:0"));
     create_topic(&cut_off, "orders", 1).await;
     let mut raw = Raw::connect(cut_off.bootstrap());
+    assert!(lease_seconds(&cut_off) > 1.0);
     let member = group::Member::consumer(&mut raw, "readers", &["orders"]);
     links.stall(true);
     eventually("groups are answered no more", || member.heartbeat(&mut raw) == COORDINATOR_NOT_AVAILABLE).await;
+    assert_eq!(lease_seconds(&cut_off), 0.0);
     // Its process is there, so the other one has to see that it is silent for long enough.
     let next = Gateway::start(Options::new(1).on_iggy_at(server.iggy()));
     let mut to_next = Raw::connect(next.bootstrap());

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringgate_group::record::{OffsetKey, OffsetValue};
 use ringgate_group::route::ShardId;
@@ -93,6 +93,11 @@ impl GroupLog {
     /// Whether the gateway holds the lease, so that groups may be answered.
     pub(crate) fn is_held(&self) -> bool {
         self.holding.is_valid()
+    }
+
+    /// For how long that is so yet, if nothing renews it.
+    pub(crate) fn held_for(&self) -> Duration {
+        self.holding.valid_until().map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default()
     }
 
     /// Takes a write; [`GroupLog::start`] begins with it.
