@@ -22,7 +22,7 @@ use crate::call::{
 use crate::catalogue::{Catalogue, KAFKA, KAFKA_NAME, NewTopic, Topic};
 use crate::controller::{everywhere, more_partitions};
 use crate::timers::Sleep;
-use crate::topic_config::{ConfigChange, TopicConfig};
+use crate::topic_config::{ConfigChange, TopicConfig, find};
 
 /// The catalogue's owner.
 pub(super) struct Controller {
@@ -64,10 +64,14 @@ impl Controller {
     /// Shows every shard what there is now.
     async fn look(&self, store: &IggyStore, shard: &ShardHandle) -> Result<(), Failure> {
         let (cluster, deadline) = (self.cluster.clone(), store.deadline());
-        let seen = store
+        let mut seen = store
             .lane
             .call(move |clients: Arc<Clients>| async move { topics::seen(&clients, &cluster, deadline).await })
             .await?;
+        // Iggy does not say who chose a value: one that is the default is taken for it.
+        let defaults = shard.settings.topic_defaults;
+        let is_default = |name: &str, value: &str| find(name).is_some_and(|setting| setting.default(defaults) == value);
+        seen.iter_mut().for_each(|topic| topic.config.retain(|name, value| !is_default(name, value)));
         let latest = self.latest.borrow().clone();
         if is_same(&latest, &seen) {
             return Ok(());
