@@ -380,7 +380,8 @@ impl Driver<'_> {
             if Pin::new(&mut *watchdog).poll(cx).is_ready() {
                 return Poll::Ready(Woken::Watchdog);
             }
-            if !stopping_already && shard.is_stopping() {
+            // The stop may have come between the loop's own look and this one.
+            if shard.is_stopping() && (!stopping_already || running.is_empty()) {
                 return Poll::Ready(Woken::Stopping);
             }
             for waker in &self.wakers {
