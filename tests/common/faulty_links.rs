@@ -22,6 +22,8 @@ struct State {
     links: Vec<Link>,
     /// Nothing is passed on meanwhile; links stay.
     stalled: bool,
+    /// What the server sends is not passed on meanwhile.
+    holding_answers: bool,
     /// New links are closed at once.
     refusing: bool,
     /// So many pieces from the server are still to be lost, each with its link.
@@ -44,6 +46,7 @@ impl FaultyLinks {
             upstream,
             links: Vec::new(),
             stalled: false,
+            holding_answers: false,
             refusing: false,
             answers_to_lose: 0,
             lost: 0,
@@ -80,6 +83,12 @@ impl FaultyLinks {
     /// While it is on, nothing is passed on in either direction, and links stay.
     pub fn stall(&self, on: bool) {
         self.shared.state().stalled = on;
+        self.shared.changed.notify_all();
+    }
+
+    /// While it is on, requests get through and answers do not, and links stay.
+    pub fn hold_answers(&self, on: bool) {
+        self.shared.state().holding_answers = on;
         self.shared.changed.notify_all();
     }
 
@@ -140,7 +149,9 @@ impl Shared {
 
     /// Whether this piece from the server is to be lost.
     fn loses(&self) -> bool {
-        let mut state = self.pass();
+        let holds = |state: &mut State| (state.stalled || state.holding_answers) && !state.stopping;
+        let waiting = self.changed.wait_while(self.state(), holds);
+        let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
         if state.answers_to_lose == 0 {
             return false;
         }

@@ -291,11 +291,24 @@ impl Gateway {
 
     /// Suspends the process for `time`, as a virtual machine's host may: no connection is lost.
     pub fn suspend(&mut self, time: Duration) {
-        let process = self.process.as_ref().expect("the gateway runs");
-        let pid = Pid::from_child(&process.child);
-        rustix::process::kill_process(pid, Signal::STOP).expect("SIGSTOP");
+        self.halt();
         std::thread::sleep(time);
-        rustix::process::kill_process(pid, Signal::CONT).expect("SIGCONT");
+        self.go_on();
+    }
+
+    /// Suspends the process until it is told to [`Gateway::go_on`].
+    pub fn halt(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a process that was suspended go on.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = self.process.as_ref().expect("the gateway runs");
+        rustix::process::kill_process(Pid::from_child(&process.child), signal).expect("a signal");
     }
 
     /// No file of the process gets past this many bytes: a full disk, as the kernel says it.

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod faults;
 mod offsets;
 mod records;
 mod starts;
