@@ -4,6 +4,7 @@
 mod common;
 
 mod faults;
+mod known_faults;
 mod offsets;
 mod records;
 mod starts;

@@ -13,7 +13,7 @@ use crate::common::librdkafka::{admin, create_topic, producer, read_all, reader,
 use crate::common::{LIVENESS, within};
 
 /// An SDK client of the server that holds the gateway's records.
-async fn iggy_client(server: &Gateway) -> IggyClient {
+pub async fn iggy_client(server: &Gateway) -> IggyClient {
     let client = IggyClient::builder()
         .with_tcp()
         .with_server_address(server.iggy().to_string())
@@ -27,7 +27,7 @@ async fn iggy_client(server: &Gateway) -> IggyClient {
     client
 }
 
-fn named(name: &str) -> Identifier {
+pub fn named(name: &str) -> Identifier {
     Identifier::named(name).expect("a name")
 }
 
