@@ -218,8 +218,8 @@ fn lanes(shards: &[ShardScrape]) -> Vec<Family> {
         "ringgate_group_lease_seconds",
         "How long groups may be answered yet unless the lease is renewed; 0: they are not.",
     );
-    if let Some(left) = shards.iter().find_map(|shard| shard.report.lease) {
-        lease.push(&[], left.as_secs_f64());
+    if let Some((_, lane)) = lanes.first() {
+        lease.push(&[], lane.lease.as_secs_f64());
     }
     for (shard, lane) in &lanes {
         waiting.push(&[("shard", shard)], lane.in_flight as u64);

@@ -175,6 +175,14 @@ impl Groups {
         self.log.idle(shard).await;
     }
 
+    /// For how long groups may be answered yet, where a lease bounds that.
+    pub(crate) fn held_for(&self) -> Duration {
+        match &self.log {
+            GroupLog::Embedded(_) => Duration::MAX,
+            GroupLog::Iggy(log) => log.held_for(),
+        }
+    }
+
     pub(crate) fn report(&self) -> ShardReport {
         let coordinator = self.coordinator.borrow();
         ShardReport {
@@ -185,10 +193,6 @@ impl Groups {
                 GroupLog::Iggy(log) => log.operations(),
             },
             commit_records: self.records.get(),
-            lease: match &self.log {
-                GroupLog::Embedded(_) => None,
-                GroupLog::Iggy(log) => Some(log.held_for()),
-            },
             limits_hit: coordinator.limits_hit().iter().filter(|(_, count)| *count > 0).collect(),
             ..ShardReport::default()
         }

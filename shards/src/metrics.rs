@@ -1,7 +1,5 @@
 //! What a shard has counted, for a scrape.
 
-use std::time::Duration;
-
 use ringgate_runtime::SliceReport;
 
 use crate::Shard;
@@ -37,8 +35,6 @@ pub struct ShardReport {
     pub slices: SliceReport,
     /// Its lane to Iggy, if it has one.
     pub lane: Option<Box<LaneReport>>,
-    /// With groups in Iggy: for how long they may be answered yet; zero: they are not.
-    pub lease: Option<Duration>,
     /// Limits of groups and partitions that were hit, by name.
     pub limits_hit: Vec<(&'static str, u64)>,
 }
@@ -59,7 +55,7 @@ impl ShardReport {
             bytes_in: counters.bytes_in.get(),
             bytes_out: counters.bytes_out.get(),
             batches_refused: counters.batches_refused.get(),
-            lane: shard.store.lane().map(Box::new),
+            lane: shard.store.lane().map(|lane| Box::new(LaneReport { lease: shard.groups.held_for(), ..lane })),
             mailbox_depth: shard.mailroom.depth(shard.id()),
             slices: ringgate_runtime::slices(),
             limits_hit: counters.limits_hit().chain(attempts).chain(groups.limits_hit).chain(catalogue).collect(),

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringgate_runtime::oneshot;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -47,6 +47,8 @@ pub struct LaneReport {
     pub refused_full: u64,
     /// Failures that Iggy or the SDK reported, by Iggy's code, those that a retry mended included.
     pub failures: Vec<(u32, u64)>,
+    /// For how long groups may be answered yet, which their log knows; zero: they are not.
+    pub lease: Duration,
 }
 
 impl Lane {
@@ -174,6 +176,7 @@ impl LaneMetrics {
             busy_us: self.busy_us.load(Ordering::Relaxed),
             refused_full: self.refused_full.load(Ordering::Relaxed),
             failures: failures.iter().map(|(code, count)| (*code, *count)).collect(),
+            lease: Duration::ZERO,
         }
     }
 }
