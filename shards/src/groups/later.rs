@@ -21,6 +21,10 @@ pub(super) struct Later {
     wanted: RefCell<VecDeque<Text>>,
     loading: Cell<bool>,
     suspended_ms: Cell<Option<u64>>,
+    /// All groups that the store has are here.
+    is_complete: Cell<bool>,
+    /// Lists of groups, which wait for that.
+    lists: RefCell<Vec<Parked>>,
 }
 
 /// A request that waits for its group's offsets. Connections bound how many there are.
@@ -53,6 +57,10 @@ impl Groups {
         if !self.is_held() {
             return self.refuse(token, request, ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
+        if let (GroupLog::Iggy(_), Request::ListGroups(_), false) = (&self.log, &request, self.later.is_complete.get())
+        {
+            return self.later.lists.borrow_mut().push(Parked { token, connection, request });
+        }
         let wanted = self.coordinator.borrow().wants_offsets(&request).cloned();
         let Some(group_id) = wanted else {
             return self.coordinator.borrow_mut().handle_request(self.now(), token, connection, request);
@@ -81,6 +89,7 @@ impl Groups {
         for waiting in self.later.parked.borrow_mut().values_mut() {
             withdrawn.extend(waiting.extract_if(.., |parked| parked.connection == connection));
         }
+        withdrawn.extend(self.later.lists.borrow_mut().extract_if(.., |parked| parked.connection == connection));
         for Parked { token, request, .. } in withdrawn {
             self.refuse(token, request, ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
@@ -158,6 +167,10 @@ impl Groups {
                 Ok(names) => break names,
                 Err(failure) => tracing::warn!(%failure, "the groups that Iggy has cannot be listed; trying again"),
             }
+            for Parked { token, request, .. } in groups.later.lists.take() {
+                groups.refuse(token, request, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS);
+            }
+            groups.pump(&shard);
             ringgate_runtime::sleep(Duration::from_millis(LEASE_LOOK_MS)).await;
         };
         // Groups that the side topic knows and Iggy has no offsets of.
@@ -178,5 +191,10 @@ impl Groups {
                 ringgate_runtime::sleep(LOAD_LOOK).await;
             }
         }
+        groups.later.is_complete.set(true);
+        for Parked { token, connection, request } in groups.later.lists.take() {
+            groups.take(&shard, token, connection, request);
+        }
+        groups.pump(&shard);
     }
 }
