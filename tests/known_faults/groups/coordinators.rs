@@ -142,7 +142,7 @@ async fn k074_many_stored_offsets_are_loaded_and_other_answers_than_loading_foll
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k074_a_store_that_takes_no_more_is_15_and_not_14_and_only_for_its_groups() {
     const ROOM: u64 = 256 << 10;
-    let mut gateway = Gateway::start(Options::new(2));
+    let mut gateway = Gateway::start(Options::new(2).embedded("the store's own files are full"));
     create_topic(&gateway, "t", 1).await;
     let mut member = Peer::connect(gateway.bootstrap(), "full");
     form(std::slice::from_mut(&mut member));

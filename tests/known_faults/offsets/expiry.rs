@@ -65,7 +65,7 @@ async fn k083_without_a_retention_of_their_own_offsets_stay_while_there_are_memb
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k084_a_restart_changes_nothing_about_when_offsets_expire() {
-    let mut gateway = Gateway::start(options("7d"));
+    let mut gateway = Gateway::start(options("7d").embedded("Iggy keeps no time of a commit"));
     create_topic(&gateway, "marker", 1).await;
     create_topic(&gateway, "t", 10).await;
     let mut raw = Raw::connect(gateway.bootstrap());
