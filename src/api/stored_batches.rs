@@ -6,6 +6,7 @@ use ringgate_shards::ShardHandle;
 use ringgate_shards::limits::WALK_SLICE;
 use ringgate_shards::store::mapping::{OnUnknown, to_kafka};
 use ringgate_shards::store::stored::StoredBatch;
+use ringgate_wire::iggy::cut;
 
 /// Record batches of Kafka's, read from `fetch_offset` on. Records end before a message that is not understood.
 ///
@@ -35,10 +36,16 @@ fn converted(batches: &[StoredBatch], fetch_offset: i64) -> Result<Vec<Bytes>, E
             }
             StoredBatch::Iggy { batch, leader_epoch } => (batch, *leader_epoch),
         };
-        let kafka = to_kafka(batch, leader_epoch, OnUnknown::Stop).map_err(|why| {
+        let unreadable = |why: String| {
             tracing::error!(why, "a stored batch of Iggy's cannot be read");
             ErrorCode::CORRUPT_MESSAGE
-        })?;
+        };
+        // What lies before the offset is not asked for: a message there that is not understood holds nobody up who
+        // has gone past it.
+        let from = u64::try_from(fetch_offset).unwrap_or(0);
+        let wanted = cut(batch, from, u32::MAX, usize::MAX).map_err(|error| unreadable(error.to_string()))?;
+        let Some(batch) = wanted else { continue };
+        let kafka = to_kafka(&batch, leader_epoch, OnUnknown::Stop).map_err(unreadable)?;
         records.extend(kafka.batches);
         if let Some(unknown) = kafka.stopped_at {
             if unknown.offset <= fetch_offset {
@@ -94,5 +101,16 @@ mod tests {
         assert_eq!(read.iter().map(|b| BatchHeader::parse(b).unwrap().last_offset()).collect::<Vec<_>>(), [5]);
         assert_eq!(converted(&batch, 6), Err(ErrorCode::CORRUPT_MESSAGE));
         assert_eq!(converted(&batch, 5).map(|read| read.len()), Ok(1), "nothing behind it");
+    }
+
+    #[test]
+    fn who_has_gone_past_a_message_that_is_not_understood_reads_what_follows_it() {
+        let strange = user_header("kafka.v", &[99]);
+        let batch = [iggy(5, &[(b"a", vec![]), (b"b", strange), (b"c", vec![]), (b"d", vec![])])];
+        for (fetch_offset, left) in [(7, 2), (8, 1)] {
+            let read = converted(&batch, fetch_offset).unwrap();
+            let header = BatchHeader::parse(&read[0]).unwrap();
+            assert_eq!((header.base_offset, header.last_offset(), header.records), (fetch_offset, 8, left));
+        }
     }
 }
