@@ -5,7 +5,8 @@ use iggy_common::{DeferredPollOptions, fetch_binary_messages};
 
 use crate::client::{client, code, id, number, poll, send, texts, topic};
 use crate::common::gateway::{Gateway, IGGY_PASSWORD, Options};
-use crate::common::within;
+use crate::common::metrics::metric;
+use crate::common::{eventually, within};
 
 fn texts_of(from: u64, payloads: &[&str]) -> Vec<(u64, String)> {
     (from..).zip(payloads.iter().map(|payload| payload.to_string())).collect()
@@ -89,6 +90,51 @@ async fn a_poll_waits_for_messages_and_is_answered_when_they_come() {
     // Whether it has arrived before or not, it is answered with the message.
     send(&sends, "s", "t", 0, &["a"]).await;
     assert_eq!(within("the poll", poll).await.expect("the poll"), texts_of(0, &["a"]));
+    assert!(began.elapsed() < Duration::from_secs(20), "it was answered at the message");
+}
+
+/// Until a poll waits in the gateway.
+async fn until_one_waits(gateway: &Gateway) {
+    eventually("a poll waits", || metric(gateway, "ringgate_iggy_waiting_polls", "") == 1).await;
+}
+
+#[tokio::test]
+async fn a_poll_of_an_offset_that_is_yet_to_come_is_answered_when_it_comes() {
+    let gateway = Gateway::start(Options::new(3).iggy().set("admin-listen", "127.0.0.1:0"));
+    let (waits, sends) = (client(&gateway).await, client(&gateway).await);
+    topic(&waits, "s", "t", 1).await;
+    send(&sends, "s", "t", 0, &["a"]).await;
+    let wait = PollOptions { count: 9, max_wait: "30s".parse().expect("a duration"), ..Default::default() };
+    let poll = tokio::spawn(async move { polled(&waits, PollingStrategy::offset(4), wait).await });
+    until_one_waits(&gateway).await;
+    let began = Instant::now();
+    send(&sends, "s", "t", 0, &["b"]).await;
+    send(&sends, "s", "t", 0, &["c", "d", "e"]).await;
+    assert_eq!(within("the poll", poll).await.expect("the poll"), texts_of(4, &["e"]));
+    assert!(began.elapsed() < Duration::from_secs(20), "it was answered at the message");
+}
+
+#[tokio::test]
+async fn an_offset_that_is_yet_to_come_keeps_no_other_partition_of_a_fetch_waiting() {
+    let gateway = Gateway::start(Options::new(2).iggy().set("admin-listen", "127.0.0.1:0"));
+    let sends = client(&gateway).await;
+    topic(&sends, "s", "t", 4).await;
+    let tcp = raw_client(&gateway).await;
+    let targets: Vec<_> = (0..4).map(|nth| (nth, PollingStrategy::offset(if nth == 2 { 0 } else { 100 }))).collect();
+    let fetch = tokio::spawn(async move {
+        let options = DeferredPollOptions {
+            max_wait: "30s".parse().expect("a duration"),
+            request_timeout: "60s".parse().expect("a duration"),
+            ..Default::default()
+        };
+        let consumer = Consumer::new(number(1));
+        fetch_binary_messages(&tcp, &id("s"), &id("t"), &targets, &consumer, 9, false, options).await
+    });
+    until_one_waits(&gateway).await;
+    let began = Instant::now();
+    send(&sends, "s", "t", 2, &["a"]).await;
+    let sections = within("the fetch", fetch).await.expect("the fetch").expect("sections");
+    assert_eq!(sections.iter().map(|section| section.messages_count).collect::<Vec<_>>(), [0, 0, 1, 0]);
     assert!(began.elapsed() < Duration::from_secs(20), "it was answered at the message");
 }
 

@@ -6,6 +6,7 @@ use bytes::{Bytes, BytesMut};
 use iggy_binary_protocol::requests::messages::{
     DeferredPollMessagesRequest, FetchMessagesRequest, PollMessagesRequest,
 };
+use iggy_binary_protocol::responses::messages::poll_messages::POLL_RESPONSE_HEADER_SIZE;
 use iggy_binary_protocol::responses::messages::{
     FetchMessagesResponse, FetchMessagesSectionHeader, PollMessagesResponseHeader,
 };
@@ -46,7 +47,8 @@ pub async fn deferred(link: &Link, request: &Request) -> Result<Answer, IggyCode
         wait: Duration::from_micros(asked.wait_us),
         min_count: asked.min_count,
         count: asked.poll.count,
-        max_bytes: asked.max_bytes as usize,
+        // The client counts the head, too.
+        max_bytes: (asked.max_bytes as usize).saturating_sub(POLL_RESPONSE_HEADER_SIZE),
     };
     one(link, request, &asked.poll, bounds).await
 }
@@ -215,7 +217,7 @@ async fn target(
         },
         _ => return Err(IggyCode::INVALID_COMMAND),
     };
-    Ok(Target { at, owner, from, max_bytes })
+    Ok(Target { at, owner, from, reads: from, max_bytes })
 }
 
 fn no_answer() -> ringgate_shards::call::IggyRefusal {

@@ -31,6 +31,8 @@ pub struct Target {
     pub owner: ShardId,
     /// The first offset wanted. What is below the oldest message is read from that one on.
     pub from: u64,
+    /// Where it is read from now: at the end of what is there while that is before the offset that is wanted.
+    pub reads: u64,
     /// The most bytes of it.
     pub max_bytes: usize,
 }
@@ -92,8 +94,9 @@ pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: B
     let enough = |targets: &[Target], fetched: &[PartitionFetched]| {
         let there = targets.iter().zip(fetched).map(|(target, fetched)| available(target, fetched)).sum::<u64>();
         // What is allowed may be less than what is waited for.
-        let is_full =
-            |(target, fetched): (&Target, &PartitionFetched)| fetched.available >= target.max_bytes.min(max_bytes);
+        let is_full = |(target, fetched): (&Target, &PartitionFetched)| {
+            target.reads == target.from && fetched.available >= target.max_bytes.min(max_bytes)
+        };
         there >= u64::from(bounds.min_count)
             || fetched.iter().any(|fetched| fetched.error.is_err())
             || targets.iter().zip(fetched).any(is_full)
@@ -103,6 +106,8 @@ pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: B
         let waiting = link.waits(request).ok_or(IggyCode::DEFERRED_POLL_CAPACITY_EXCEEDED)?;
         let mut deadline = Sleep::new(shard, bounds.wait.min(WAIT_MAX));
         loop {
+            follow(&mut targets, &mut fetched);
+            let read_from: Vec<u64> = targets.iter().map(|target| target.reads).collect();
             // Each owner wakes the link when it has more than now.
             let mut wanted: BTreeMap<ShardId, usize> = BTreeMap::new();
             for (target, fetched) in targets.iter().zip(&fetched) {
@@ -112,6 +117,10 @@ pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: B
             fetched = round(shard, &mut targets, max_bytes, Some((&watch, &wanted))).await;
             if enough(&targets, &fetched) || shard.is_stopping() {
                 break;
+            }
+            if targets.iter().zip(read_from).any(|(target, before)| target.reads != before) {
+                // One could not be read where it was asked for, so its owner keeps no watch.
+                continue;
             }
             let came = targets.iter().zip(&fetched).fold(BTreeMap::new(), |mut came, (target, fetched)| {
                 *came.entry(target.owner).or_insert(0) += fetched.available;
@@ -132,7 +141,24 @@ pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: B
             }
         }
     }
+    if follow(&mut targets, &mut fetched) {
+        fetched = round(shard, &mut targets, max_bytes, None).await;
+    }
     Ok(messages(shard, &targets, fetched, bounds.count, max_bytes).await)
+}
+
+/// Targets whose offset was not there yet are read on from the end, up to that offset: what has come before it is not
+/// theirs and counts for nothing. Whether there are any.
+fn follow(targets: &mut [Target], fetched: &mut [PartitionFetched]) -> bool {
+    let mut followed = false;
+    for (target, fetched) in targets.iter_mut().zip(fetched).filter(|(_, fetched)| !fetched.error.is_err()) {
+        let reads = target.from.min(u64::try_from(fetched.high_watermark).unwrap_or(0));
+        if reads > target.reads {
+            (target.reads, fetched.available, followed) = (reads, 0, true);
+            fetched.records.clear();
+        }
+    }
+    followed
 }
 
 /// Messages of a target that can be read.
@@ -181,8 +207,8 @@ async fn round(
         let call = PartitionStatsCall { partitions: vec![target.at] };
         if let Some(Ok(stats)) = shard.submit_to(target.owner, call).await.0.pop() {
             target.from = target.from.max(stats.log_start_offset);
-            let readable = Target { from: target.from.min(stats.high_watermark), ..target.clone() };
-            if let Some(again) = ask(shard, &[readable], max_bytes, None).await.pop() {
+            target.reads = target.from.min(stats.high_watermark);
+            if let Some(again) = ask(shard, std::slice::from_ref(target), max_bytes, None).await.pop() {
                 fetched[nth] = again;
             }
         }
@@ -207,7 +233,7 @@ async fn ask(
         .map(|(owner, numbers)| {
             let partitions = numbers.iter().map(|&nth| PartitionFetch {
                 at: targets[nth].at,
-                fetch_offset: i64::try_from(targets[nth].from).unwrap_or(i64::MAX),
+                fetch_offset: i64::try_from(targets[nth].reads).unwrap_or(i64::MAX),
                 max_bytes: targets[nth].max_bytes,
                 current_leader_epoch: -1,
                 last_fetched_epoch: -1,
