@@ -15,10 +15,10 @@ pub const WAITING_PER_SHARD_MAX: usize = 1_024;
 /// How long a request may wait for messages, whatever it asks: an Iggy server's own limit.
 pub const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Messages that are gone through, cut or converted on the shard itself, by their bytes: well under 1 ms.
+/// Batches whose messages are gone through, cut or converted on the shard itself, by their bytes: well under 1 ms.
 pub const CONVERT_HERE_BYTES: usize = 64 << 10;
 
-/// Streams, topics or groups of a list that the shard itself writes, at about 1 us each.
+/// Streams, topics, partitions or groups of a list that the shard itself writes, at about 1 us each.
 pub const LISTED_HERE: usize = 256;
 
 /// Sessions of the gateway, with a link or waiting for one: some 300 bytes each, answers to repeat apart.

@@ -277,10 +277,9 @@ async fn messages(
         let is_first = read.iter().all(|read| matches!(read, Ok(Messages { count: 0, .. }) | Err(_)));
         let budget = Budget { count: count_left, bytes: bytes_left.min(target.max_bytes), is_first };
         let decompressed = shard.max_decompressed_bytes();
-        let kafkas: usize =
-            fetched.records.iter().filter(|b| matches!(b, StoredBatch::Kafka(_))).map(StoredBatch::len).sum();
         let records = fetched.records;
-        let converted = if kafkas <= CONVERT_HERE_BYTES {
+        let bytes: usize = records.iter().map(StoredBatch::len).sum();
+        let converted = if bytes <= CONVERT_HERE_BYTES {
             convert(&records, partition, from, budget, decompressed)
         } else {
             shard.elsewhere(move || convert(&records, partition, from, budget, decompressed)).await

@@ -7,6 +7,7 @@ use ringgate_group::route::ShardId;
 use ringgate_shards::ShardHandle;
 use ringgate_shards::call::{PartitionStats, PartitionStatsCall, TopicPartition};
 use ringgate_shards::catalogue::Topic;
+use ringgate_shards::turn::Turn;
 
 /// What the partitions of topics hold.
 pub struct Stats(HashMap<TopicPartition, PartitionStats>);
@@ -24,10 +25,12 @@ impl Stats {
     /// Asks the owners of these topics' partitions. One that was deleted meanwhile holds nothing.
     pub async fn of(shard: &ShardHandle, topics: impl IntoIterator<Item = &Arc<Topic>>) -> Stats {
         let mut by_owner: HashMap<ShardId, Vec<TopicPartition>> = HashMap::new();
+        let mut turn = Turn::default();
         for topic in topics {
             for partition in 0..topic.partitions {
                 let at = TopicPartition { topic: topic.id, partition };
                 by_owner.entry(topic.owner(shard.route(), partition)).or_default().push(at);
+                turn.partition().await;
             }
         }
         let asked: Vec<_> = by_owner
@@ -36,10 +39,17 @@ impl Stats {
             .collect();
         let mut stats = HashMap::new();
         for (partitions, call) in asked {
-            let answers = partitions.into_iter().zip(call.await.0);
-            stats.extend(answers.filter_map(|(at, answer)| Some((at, answer.ok()?))));
+            for (at, answer) in partitions.into_iter().zip(call.await.0) {
+                stats.extend(answer.ok().map(|answer| (at, answer)));
+                turn.partition().await;
+            }
         }
         Stats(stats)
+    }
+
+    /// How many partitions it is of.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// What one partition holds.

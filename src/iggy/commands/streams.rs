@@ -24,7 +24,7 @@ pub async fn get(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
     let of: Vec<_> = catalogue.topics_of(stream.number).cloned().collect();
     let stats = Stats::of(&link.shard, &of).await;
     let (stream, catalogue, defaults) = (stream.clone(), catalogue.clone(), link.settings.topic_defaults);
-    let listed = list_of(&link.shard, of.len(), move || {
+    let listed = list_of(&link.shard, of.len() + stats.len(), move || {
         let topics = of.iter().map(|topic| topics::header(topic, stats.topic(topic), defaults));
         let topics = topics.collect::<Result<_, IggyCode>>()?;
         let sum = of.iter().map(|topic| stats.topic(topic)).sum();
@@ -37,7 +37,7 @@ pub async fn get(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
 pub async fn list(link: &Link) -> Result<Answer, IggyCode> {
     let catalogue = link.shard.catalogue();
     let stats = Stats::of(&link.shard, catalogue.all_topics()).await;
-    let count = catalogue.stream_count() + catalogue.all_topics().count();
+    let count = catalogue.stream_count() + stats.len();
     let listed = list_of(&link.shard, count, move || {
         let mut body = BytesMut::new();
         for stream in catalogue.streams() {

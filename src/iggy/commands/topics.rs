@@ -46,7 +46,7 @@ pub async fn list(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
     let of: Vec<_> = catalogue.topics_of(stream.number).cloned().collect();
     let stats = Stats::of(&link.shard, &of).await;
     let defaults = link.settings.topic_defaults;
-    let listed = list_of(&link.shard, of.len(), move || {
+    let listed = list_of(&link.shard, of.len() + stats.len(), move || {
         let topics = of.iter().map(|topic| header(topic, stats.topic(topic), defaults));
         Ok(GetTopicsResponse { topics: topics.collect::<Result<_, IggyCode>>()? }.to_bytes())
     });
@@ -147,23 +147,27 @@ async fn details(shard: &ShardHandle, topic: &Arc<Topic>, defaults: TopicDefault
     let stats = Stats::of(shard, [topic]).await;
     let created_at = resolve::micros(topic.created_at_ms);
     let metadata_op = shard.ops().current();
-    let partitions = (0..topic.partitions).map(|partition| {
-        let stats = stats.partition(topic, partition);
-        PartitionResponse {
-            id: partition.unsigned_abs(),
-            created_at,
-            segments_count: u32::try_from(stats.segments).unwrap_or(u32::MAX),
-            current_offset: stats.high_watermark.saturating_sub(1),
-            size_bytes: stats.bytes,
-            messages_count: stats.high_watermark - stats.log_start_offset.min(stats.high_watermark),
-            context: PartitionContext { incarnation: topic.incarnation(), owner_generation: 0, metadata_op },
-            members: vec![REPLICA],
-            in_sync_members: vec![REPLICA],
-        }
+    let (topic, count) = (topic.clone(), topic.partitions.unsigned_abs() as usize);
+    let described = list_of(shard, count, move || {
+        let partitions = (0..topic.partitions).map(|partition| {
+            let stats = stats.partition(&topic, partition);
+            PartitionResponse {
+                id: partition.unsigned_abs(),
+                created_at,
+                segments_count: u32::try_from(stats.segments).unwrap_or(u32::MAX),
+                current_offset: stats.high_watermark.saturating_sub(1),
+                size_bytes: stats.bytes,
+                messages_count: stats.high_watermark - stats.log_start_offset.min(stats.high_watermark),
+                context: PartitionContext { incarnation: topic.incarnation(), owner_generation: 0, metadata_op },
+                members: vec![REPLICA],
+                in_sync_members: vec![REPLICA],
+            }
+        });
+        let partitions = partitions.collect();
+        let response = GetTopicResponse { topic: header(&topic, stats.topic(&topic), defaults)?, partitions };
+        Ok(response.to_bytes())
     });
-    let partitions = partitions.collect();
-    let response = GetTopicResponse { topic: header(topic, stats.topic(topic), defaults)?, partitions };
-    Ok(response.to_bytes())
+    described.await
 }
 
 /// A topic without its partitions.
