@@ -31,8 +31,6 @@ pub struct Front {
     pub requests: RefCell<BTreeMap<u32, u64>>,
     /// Requests that wait for messages.
     pub waiting: Cell<usize>,
-    /// The partition that the next batch goes to whose sender does not care, modulo how many there are.
-    pub next_partition: Cell<u32>,
 }
 
 impl Gateway {
@@ -76,7 +74,7 @@ pub fn session_ended(shard: &ShardHandle, session: u64) {
 impl Front {
     /// Of a shard.
     pub fn new(gateway: Arc<Gateway>) -> Front {
-        Front { gateway, requests: RefCell::default(), waiting: Cell::new(0), next_partition: Cell::new(0) }
+        Front { gateway, requests: RefCell::default(), waiting: Cell::new(0) }
     }
 
     /// Requests read, by the command's name.

@@ -50,7 +50,7 @@ pub async fn send(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
     let id = match &asked.partitioning {
         WirePartitioning::PartitionId(id) => *id,
         _ if header.producer.is_some() => return Err(IggyCode::PRODUCER_PARTITION_REQUIRED),
-        other => chosen(link, topic, other),
+        other => chosen(topic, other, request.header.request),
     };
     let at = match &asked.partitioning {
         WirePartitioning::PartitionId(_) => resolve::routed(topic, id, incarnation)?,
@@ -83,16 +83,27 @@ fn parts(body: &Bytes) -> Option<(SendMessagesHeader, Bytes)> {
     (read == length).then(|| (asked, body.slice(end..)))
 }
 
-/// The partition where the sender leaves the choice: by the key, as the SDK does it, or each in its turn.
-fn chosen(link: &Link, topic: &Topic, partitioning: &WirePartitioning) -> u32 {
+/// The partition where the sender leaves the choice: by the key, as the SDK does it, or in turn by the number of the
+/// request, so that one that comes again goes where it went before.
+fn chosen(topic: &Topic, partitioning: &WirePartitioning, request: u64) -> u32 {
     let partitions = topic.partitions.unsigned_abs().max(1);
     match partitioning {
         WirePartitioning::MessagesKey(key) => XxHash32::oneshot(0, key) % partitions,
         WirePartitioning::PartitionId(id) => *id,
-        WirePartitioning::Balanced => {
-            let next = link.front.next_partition.get();
-            link.front.next_partition.set(next.wrapping_add(1));
-            next % partitions
-        }
+        WirePartitioning::Balanced => (request % u64::from(partitions)) as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn batches_go_round_and_one_that_comes_again_goes_where_it_went_before() {
+        let topic = Topic { partitions: 3, ..Topic::new(Uuid::nil(), 1, (1, "s"), "t".into()) };
+        let to = |request| chosen(&topic, &WirePartitioning::Balanced, request);
+        assert_eq!([5, 6, 7, 8].map(to), [2, 0, 1, 2]);
+        assert_eq!([5, 5, u64::MAX].map(to), [2, 2, 0]);
     }
 }
