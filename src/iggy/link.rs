@@ -21,7 +21,7 @@ use super::Front;
 use super::commands;
 use super::frames::{Answer, Eviction, FrameError, Request, RequestReader};
 use super::limits::{REQUESTS_PER_LINK_MAX, WAITING_PER_LINK_MAX, WAITING_PER_SHARD_MAX};
-use super::sessions::Identity;
+use super::sessions::{Ended, Identity};
 use crate::api::ApiSettings;
 use crate::net::accept;
 use crate::net::budget::Unfinished;
@@ -44,7 +44,7 @@ pub struct Link {
     pub settings: Rc<ApiSettings>,
     /// Bytes of answers of all the shard's connections that have not gone out.
     pub unsent: Rc<Cell<usize>>,
-    bound: Cell<Option<Identity>>,
+    bound: RefCell<Option<(Identity, Ended)>>,
     /// Requests that wait for messages.
     waiting: RefCell<HashSet<u64>>,
     cancelled: Waiters,
@@ -76,15 +76,17 @@ impl Drop for Waiting<'_> {
 }
 
 impl Link {
-    /// The session that it belongs to.
+    /// The session that it belongs to, while there is that session: another link may have ended it.
     pub fn bound(&self) -> Option<Identity> {
-        self.bound.get()
+        self.bound.borrow().as_ref().filter(|(_, ended)| !ended.is_so()).map(|(identity, _)| *identity)
     }
 
     /// It belongs to this session from now on, and no more to the one before; the table counts it already.
     pub fn bind(&self, identity: Option<Identity>) {
-        if let Some(before) = self.bound.replace(identity) {
-            self.front.gateway.sessions().link_closed(before.session, Instant::now());
+        let mut sessions = self.front.gateway.sessions();
+        let bound = identity.and_then(|identity| Some((identity, sessions.ended(identity.session)?)));
+        if let Some((before, _)) = self.bound.replace(bound) {
+            sessions.link_closed(before.session, Instant::now());
         }
     }
 }
@@ -169,7 +171,7 @@ pub async fn serve(
         limit_hits: front.limit_hits.clone(),
         settings: front.settings.clone(),
         unsent: front.unsent.clone(),
-        bound: Cell::new(None),
+        bound: RefCell::default(),
         waiting: RefCell::default(),
         cancelled: Waiters::default(),
     });

@@ -5,6 +5,8 @@
 //! on the way of a message.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -55,10 +57,22 @@ pub struct Committed {
     pub body: Bytes,
 }
 
+/// Whether a session has ended, for the links that are bound to it: they ask with every request.
+#[derive(Debug, Clone, Default)]
+pub struct Ended(Arc<AtomicBool>);
+
+impl Ended {
+    /// It has.
+    pub fn is_so(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 struct Session {
     client: u128,
     attempt: u128,
     secret: [u8; BIND_SECRET_BYTES],
+    ended: Ended,
     links: usize,
     /// When it ends; while it has a link, never.
     ends: Option<Instant>,
@@ -123,7 +137,10 @@ impl Sessions {
         }
         let Registration { attempt, secret, .. } = *registration;
         let changes = RequestWindow::new(SESSION_ANSWERS_MAX);
-        self.sessions.insert(session, Session { client, attempt, secret, links: 1, ends: None, changes });
+        self.sessions.insert(
+            session,
+            Session { client, attempt, secret, ended: Ended::default(), links: 1, ends: None, changes },
+        );
         self.by_client.insert(client, session);
         Ok((Identity { client, session }, ended))
     }
@@ -166,6 +183,7 @@ impl Sessions {
     /// Ends a session: its client has signed out.
     pub fn end(&mut self, session: u64) {
         if let Some(ended) = self.sessions.remove(&session) {
+            ended.ended.0.store(true, Ordering::Release);
             if self.by_client.get(&ended.client) == Some(&session) {
                 self.by_client.remove(&ended.client);
             }
@@ -173,6 +191,11 @@ impl Sessions {
                 self.without_link.remove(&(ends, session));
             }
         }
+    }
+
+    /// What tells links of the session's end; `None`: it has ended.
+    pub fn ended(&self, session: u64) -> Option<Ended> {
+        Some(self.sessions.get(&session)?.ended.clone())
     }
 
     /// Whether the session is there.
@@ -241,6 +264,19 @@ mod tests {
         assert_eq!(ended, Some(first.session));
         assert_eq!(sessions.bind(first, &[7; BIND_SECRET_BYTES]), None);
         assert_eq!(sessions.bind(second, &[7; BIND_SECRET_BYTES]), Some(second));
+    }
+
+    #[test]
+    fn links_learn_of_their_sessions_end_and_of_no_other() {
+        let (mut sessions, numbers) = (sessions(9), counter());
+        let (one, _) = sessions.register(&registration(7, 1), &numbers).unwrap();
+        let (other, _) = sessions.register(&registration(8, 1), &numbers).unwrap();
+        let [of_one, of_other] = [one, other].map(|it| sessions.ended(it.session).unwrap());
+        assert!(!of_one.is_so());
+        sessions.end(one.session);
+        assert!(of_one.is_so() && !of_other.is_so() && sessions.ended(one.session).is_none());
+        sessions.register(&registration(8, 2), &numbers).unwrap();
+        assert!(of_other.is_so(), "its client has signed in anew");
     }
 
     #[test]

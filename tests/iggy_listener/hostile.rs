@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use iggy_binary_protocol::codes::BIND_SESSION_CODE;
+use iggy_binary_protocol::codes::{BIND_SESSION_CODE, GET_ME_CODE};
 use iggy_binary_protocol::dispatch::COMMAND_TABLE;
 use iggy_binary_protocol::requests::users::LoginRegisterRequest;
 use iggy_binary_protocol::requests::users::login_register::BindSecret;
@@ -170,4 +170,15 @@ async fn a_request_of_another_session_ends_the_link() {
     raw.stream.read_exact(&mut evicted).expect("an eviction");
     assert_eq!((evicted[60], evicted[255]), (Command::Eviction as u8, 1), "no such session");
     raw.until_closed();
+}
+
+#[tokio::test]
+async fn a_session_that_one_link_has_ended_is_over_on_the_others() {
+    let gateway = Gateway::start(Options::new(2).iggy());
+    // It is the same attempt to sign in, and so the same session.
+    let [mut one, mut other] = [0, 1].map(|_| Raw::signed_in(gateway.iggy()));
+    assert_eq!(one.session, other.session);
+    assert_eq!(one.ask(Operation::NonReplicated, GET_ME_CODE, &[]).expect("a reply").0.status, 0);
+    assert_eq!(other.ask(Operation::Logout, 0, &[]).expect("a reply").0.status, 0);
+    assert_eq!(one.ask(Operation::NonReplicated, GET_ME_CODE, &[]).expect("a reply").0.status, 40, "not signed in");
 }
