@@ -8,6 +8,7 @@ use ringgate_wire::iggy::{IggyBatchHeader, IggyBatchInfo, IggyProducer};
 use ringgate_wire::records::BatchHeader;
 
 use super::BATCH_VERSION;
+use crate::limits::TIMESTAMP_AFTER_MAX_MS;
 use crate::store::embedded::frame::{self, Frame};
 use crate::store::stored::StoredBatch;
 
@@ -15,6 +16,8 @@ use crate::store::stored::StoredBatch;
 const IGGY_PREFIX_BYTES: usize = 12;
 /// Microseconds of a millisecond.
 pub(super) const US_PER_MS: u64 = 1000;
+/// As [`TIMESTAMP_AFTER_MAX_MS`], in us.
+const AFTER_MAX_US: u64 = TIMESTAMP_AFTER_MAX_MS.unsigned_abs() * US_PER_MS;
 
 /// What the log knows of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -75,13 +78,15 @@ impl Claim {
 }
 
 /// The largest time in ms of a batch of Iggy's that has its place: its producer's, or the server's where it has
-/// none, which a batch without an origin time has at its first message.
+/// none, which a batch without an origin time has at its first message. No later than Kafka's producers may be ahead
+/// of the server: Iggy's may say any time, and one with a clock of another unit would keep its segment for ever.
 pub(super) fn iggy_max_timestamp_ms(info: &IggyBatchInfo) -> i64 {
     let us = match info.header.origin_timestamp_us {
         0 => info.max_origin_timestamp_us.max(info.header.base_timestamp_us),
         _ => info.max_origin_timestamp_us,
     };
-    i64::try_from(us / US_PER_MS).unwrap_or(i64::MAX)
+    let latest_us = info.header.base_timestamp_us.saturating_add(AFTER_MAX_US);
+    i64::try_from(us.min(latest_us) / US_PER_MS).unwrap_or(i64::MAX)
 }
 
 /// Begins a frame for a batch of Iggy's of so many bytes; the batch goes behind.
@@ -139,4 +144,31 @@ pub(super) fn of_frame(frame: &Frame) -> Option<(Place, StoredBatch)> {
 /// The header of the batch of Kafka's that a frame holds.
 fn batch_header(frame: &Frame) -> Option<BatchHeader> {
     BatchHeader::parse(&frame.payload).filter(|header| header.size == frame.payload.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_producers_clock_makes_a_batch_later_than_kafkas_may_be() {
+        let now_us = 1_700_000_000_000_000;
+        let time_ms = |max_origin_timestamp_us| {
+            let header = IggyBatchHeader {
+                partition_id: 0,
+                base_offset: 0,
+                base_timestamp_us: now_us,
+                origin_timestamp_us: max_origin_timestamp_us,
+                size: 0,
+                checksum: 0,
+                messages: 1,
+                producer: None,
+            };
+            iggy_max_timestamp_ms(&IggyBatchInfo { header, max_origin_timestamp_us })
+        };
+        let now_ms = (now_us / US_PER_MS) as i64;
+        assert_eq!([now_us - 7_000, 0, now_us + 7_000].map(time_ms), [now_ms - 7, now_ms, now_ms + 7]);
+        // Nanoseconds taken for microseconds, and the largest of all.
+        assert_eq!([now_us * 1000, u64::MAX].map(time_ms), [now_ms + TIMESTAMP_AFTER_MAX_MS; 2]);
+    }
 }
