@@ -119,7 +119,10 @@ impl IggyStore {
         let records = self
             .ask(move |clients| async move { read(&clients, place, from, bytes_max, Duration::ZERO, deadline).await })
             .await?;
-        partition.reaches(records.high_watermark);
+        // Else whoever waits at the end that is there now would ask again without a pause.
+        if partition.found(high_watermark, records.high_watermark) {
+            self.forget_tail(partition, i64::MAX);
+        }
         if let Some(log_start) = records.log_start {
             partition.starts_at(log_start);
         }

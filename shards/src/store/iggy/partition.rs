@@ -71,6 +71,17 @@ impl Partition {
         self.high_watermark.set(self.high_watermark.get().max(high_watermark));
     }
 
+    /// A read that began when `before` was the end has found this one. Whether records are gone that were there: a server
+    /// may have lost what it had not written yet.
+    pub(super) fn found(&self, before: i64, high_watermark: i64) -> bool {
+        let lost = high_watermark < before && self.high_watermark() == before;
+        match lost {
+            true => self.ends_at(high_watermark),
+            false => self.reaches(high_watermark),
+        }
+        lost
+    }
+
     /// Here it ends, also when it was longer before: a server may have lost what it had not written yet.
     pub(super) fn ends_at(&self, high_watermark: i64) {
         self.high_watermark.set(high_watermark);
@@ -198,5 +209,35 @@ impl IggyStore {
             }
             Err((error, why)) => PartitionProduced::refused(at, error, Some(why)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::IggyTopic;
+    use super::*;
+
+    fn partition() -> Rc<Partition> {
+        let at = TopicPartition { topic: uuid::Uuid::from_u128(1), partition: 0 };
+        let topic = IggyTopic { stream: "kafka".into(), topic: "t".into() };
+        Partition::new(at, Place { topic, partition: 0 })
+    }
+
+    #[test]
+    fn a_server_that_has_lost_records_moves_the_end_back() {
+        let partition = partition();
+        partition.reaches(7);
+        assert!(partition.found(7, 5));
+        assert_eq!(partition.high_watermark(), 5);
+    }
+
+    #[test]
+    fn a_read_that_began_before_others_moves_nothing_back() {
+        let partition = partition();
+        partition.reaches(9);
+        assert!(!partition.found(7, 7), "two came meanwhile");
+        assert!(!partition.found(7, 5), "nor is it known what those who read later have seen");
+        assert!(!partition.found(9, 12));
+        assert_eq!(partition.high_watermark(), 12);
     }
 }

@@ -189,7 +189,10 @@ impl IggyStore {
 
     fn close_missing(&self, shard: &ShardHandle) {
         let catalogue = shard.catalogue();
-        let is_there = |at: &TopicPartition| catalogue.topic_by_id(at.topic).is_some();
+        // Others may remove partitions of a topic that stays.
+        let is_there = |at: &TopicPartition| {
+            catalogue.topic_by_id(at.topic).is_some_and(|topic| topic.partition(at.partition).is_some())
+        };
         let gone: Vec<Rc<Partition>> =
             self.open.borrow().values().filter(|partition| !is_there(&partition.at)).cloned().collect();
         for partition in gone {
