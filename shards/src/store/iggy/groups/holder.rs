@@ -176,7 +176,7 @@ pub(super) fn release(lane: &Lane, holding: &Holding, timeout: Duration) -> bool
         let _ = end.wait_for(|end| matches!(end, End::Released | End::Lost(_))).await;
         Ok(())
     });
-    released.recv_timeout(timeout).is_ok()
+    matches!(released.recv_timeout(timeout), Ok(Ok(())))
 }
 
 /// This run of the gateway.
