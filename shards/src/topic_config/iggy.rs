@@ -1,7 +1,8 @@
 //! Iggy's options of a topic that are settings here, and settings as Iggy has them.
 //!
 //! A topic keeps each of them once, by Kafka's name, so that both protocols see a change that came by the other.
-//! Iggy's `max_topic_size` is held against each partition, as Kafka's `retention.bytes` is.
+//! Iggy's `max_topic_size` is that of all partitions together, Kafka's `retention.bytes` that of each: a topic that gets
+//! more partitions keeps the latter.
 
 use super::TopicConfig;
 
@@ -20,15 +21,16 @@ const UNBOUNDED: u64 = u64::MAX;
 /// What it writes for its own default, which is the same for expiry and size.
 const DEFAULT: u64 = 0;
 
-/// The setting that an option stands for, and the value as it is set; `None` for options that mean nothing here.
-pub fn setting_of(option: &str, value: u64) -> Option<(&'static str, String)> {
+/// The setting that an option of a topic with so many partitions stands for, and the value as it is set; `None` for
+/// options that mean nothing here.
+pub fn setting_of(option: &str, value: u64, partitions: u32) -> Option<(&'static str, String)> {
     let bounded = |bound: u64| match value {
         UNBOUNDED | DEFAULT => "-1".to_string(),
         _ => bound.min(i64::MAX as u64).to_string(),
     };
     match option {
         MESSAGE_EXPIRY => Some(("retention.ms", bounded(value.div_ceil(1000)))),
-        MAX_TOPIC_SIZE => Some(("retention.bytes", bounded(value))),
+        MAX_TOPIC_SIZE => Some(("retention.bytes", bounded((value / u64::from(partitions.max(1))).max(1)))),
         SEGMENT_SIZE => Some(("segment.bytes", value.to_string())),
         _ => None,
     }
@@ -37,15 +39,16 @@ pub fn setting_of(option: &str, value: u64) -> Option<(&'static str, String)> {
 /// What a topic that Iggy's clients make has where they say nothing: everything is kept for ever. The size of
 /// segments is the gateway's.
 pub fn defaults() -> impl Iterator<Item = (&'static str, String)> {
-    [MESSAGE_EXPIRY, MAX_TOPIC_SIZE].into_iter().filter_map(|option| setting_of(option, UNBOUNDED))
+    [MESSAGE_EXPIRY, MAX_TOPIC_SIZE].into_iter().filter_map(|option| setting_of(option, UNBOUNDED, 1))
 }
 
-/// The value of an option, as settings have it; `None` for options that mean nothing here.
-pub fn option_of(option: &str, config: &TopicConfig) -> Option<u64> {
+/// The value of an option of a topic with so many partitions, as settings have it; `None` for options that mean nothing
+/// here.
+pub fn option_of(option: &str, config: &TopicConfig, partitions: u32) -> Option<u64> {
     let bounded = |bound: i64, unit: u64| u64::try_from(bound).map_or(UNBOUNDED, |bound| bound.saturating_mul(unit));
     match option {
         MESSAGE_EXPIRY => Some(bounded(config.retention_ms, 1000)),
-        MAX_TOPIC_SIZE => Some(bounded(config.retention_bytes, 1)),
+        MAX_TOPIC_SIZE => Some(bounded(config.retention_bytes, u64::from(partitions.max(1)))),
         SEGMENT_SIZE => Some(config.segment_bytes),
         _ => None,
     }
@@ -65,17 +68,23 @@ mod tests {
             (MAX_TOPIC_SIZE, UNBOUNDED),
             (SEGMENT_SIZE, 1 << 20),
         ] {
-            let (name, set) = setting_of(option, value).unwrap();
+            let (name, set) = setting_of(option, value, 4).unwrap();
             let config = TopicConfig::parse(&[(name.to_string(), set)].into(), DEFAULTS).unwrap();
-            assert_eq!(option_of(option, &config), Some(value), "{option}");
+            assert_eq!(option_of(option, &config, 4), Some(value), "{option}");
         }
-        assert_eq!(setting_of("compression_algorithm", 1), None);
+        assert_eq!(setting_of("compression_algorithm", 1, 1), None);
+    }
+
+    #[test]
+    fn the_size_of_a_topic_is_that_of_its_partitions_together() {
+        assert_eq!(setting_of(MAX_TOPIC_SIZE, 9_000, 3), Some(("retention.bytes", "3000".into())));
+        assert_eq!(setting_of(MAX_TOPIC_SIZE, 2, 3), Some(("retention.bytes", "1".into())));
     }
 
     #[test]
     fn nothing_expires_before_its_time_and_defaults_are_iggys() {
-        assert_eq!(setting_of(MESSAGE_EXPIRY, 1), Some(("retention.ms", "1".into())));
-        assert_eq!(setting_of(MESSAGE_EXPIRY, 0), Some(("retention.ms", "-1".into())));
+        assert_eq!(setting_of(MESSAGE_EXPIRY, 1, 3), Some(("retention.ms", "1".into())));
+        assert_eq!(setting_of(MESSAGE_EXPIRY, 0, 3), Some(("retention.ms", "-1".into())));
         let defaults: Vec<_> = defaults().collect();
         assert_eq!(defaults, [("retention.ms", "-1".into()), ("retention.bytes", "-1".into())]);
     }

@@ -36,18 +36,18 @@ pub struct Given {
     pub options: BTreeMap<String, IggyOption>,
 }
 
-/// Reads the options of a topic to be made.
+/// Reads the options of a topic with so many partitions.
 ///
 /// # Errors
 /// `InvalidOptionKey(4041)` and `InvalidOptionValue(4042)`.
-pub fn read(options: &WireOptions) -> Result<Given, IggyCode> {
+pub fn read(options: &WireOptions, partitions: u32) -> Result<Given, IggyCode> {
     let mut given = Given::default();
     for option in options.iter() {
         let key = std::str::from_utf8(option.key).map_err(|_| IggyCode::INVALID_OPTION_KEY)?;
         let kind = option.value_kind.0;
         if iggy::OPTIONS.contains(&key) {
             let value = number(kind, option.value).ok_or(IggyCode::INVALID_OPTION_VALUE)?;
-            given.config.extend(iggy::setting_of(key, value).map(|(name, value)| (name.to_owned(), value)));
+            given.config.extend(iggy::setting_of(key, value, partitions).map(|(name, value)| (name.to_owned(), value)));
             continue;
         }
         let (_, expected) = KEPT.iter().find(|(name, _)| *name == key).ok_or(IggyCode::INVALID_OPTION_KEY)?;
@@ -77,7 +77,7 @@ pub fn reset(
 ) -> Result<(), IggyCode> {
     for name in names {
         // Which setting it is does not depend on the value.
-        if let Some((setting, _)) = iggy::setting_of(name, u64::MAX) {
+        if let Some((setting, _)) = iggy::setting_of(name, u64::MAX, 1) {
             config.remove(setting);
             config.extend(iggy::defaults().filter(|(of, _)| *of == setting).map(|(of, value)| (of.to_owned(), value)));
         } else if KEPT.iter().any(|(kept, _)| kept == name) {
@@ -106,9 +106,10 @@ pub fn of(topic: &Topic, defaults: TopicDefaults) -> Result<(WireOptions, WireOp
         put(&mut explicit, name, option.kind, &option.value);
     }
     let config = TopicConfig::parse(&topic.config, defaults).map_err(|_| IggyCode::ERROR)?;
+    let partitions = u32::try_from(topic.partitions).unwrap_or(1);
     let mut derived = BytesMut::new();
     for name in iggy::OPTIONS {
-        if let Some(value) = iggy::option_of(name, &config) {
+        if let Some(value) = iggy::option_of(name, &config, partitions) {
             put(&mut derived, name, UINT64, &value.to_le_bytes());
         }
     }
@@ -134,11 +135,14 @@ mod tests {
 
     #[test]
     fn what_means_something_is_a_setting_and_the_rest_is_kept() {
-        let given = read(&options(&[
-            ("message_expiry", UINT64, &7_000_000u64.to_le_bytes()),
-            ("segment_size", STRING, b"1048576"),
-            ("compression_algorithm", STRING, b"none"),
-        ]))
+        let given = read(
+            &options(&[
+                ("message_expiry", UINT64, &7_000_000u64.to_le_bytes()),
+                ("segment_size", STRING, b"1048576"),
+                ("compression_algorithm", STRING, b"none"),
+            ]),
+            1,
+        )
         .unwrap();
         let config: Vec<_> = given.config.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(config, [("retention.ms", "7000"), ("segment.bytes", "1048576")]);
@@ -170,7 +174,7 @@ mod tests {
             (("replication_factor", UINT32, &3u32.to_le_bytes()), IggyCode::INVALID_OPTION_VALUE),
             (("preallocate_segments", BOOL, &[7]), IggyCode::INVALID_OPTION_VALUE),
         ] {
-            assert_eq!(read(&options(&[entry])), Err(code), "{}", entry.0);
+            assert_eq!(read(&options(&[entry]), 1), Err(code), "{}", entry.0);
         }
     }
 }

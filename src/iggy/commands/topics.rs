@@ -56,10 +56,10 @@ pub async fn list(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
 /// Makes a topic. In the stream of Kafka's topics its name must be one of Kafka's.
 pub async fn create(link: &Link, request: &Request) -> Result<Answer, IggyCode> {
     let asked = CreateTopicRequest::decode_from(&request.body).map_err(|_| IggyCode::INVALID_COMMAND)?;
-    let given = options::read(&asked.options)?;
     let most = link.settings.max_partitions_per_topic;
     let partitions = i32::try_from(asked.partitions_count).ok().filter(|count| (1..=most).contains(count));
     let partitions = partitions.ok_or(IggyCode::INVALID_PARTITIONS_COUNT)?;
+    let given = options::read(&asked.options, asked.partitions_count)?;
     let defaults = link.settings.topic_defaults;
     let answer = change::once(link, request, move |shard| async move {
         let stream = resolve::stream(&shard.catalogue(), &asked.stream_id)?.number;
@@ -97,10 +97,10 @@ pub async fn update(link: &Link, request: &Request) -> Result<Answer, IggyCode> 
     let ResourceTarget::Topic { stream_id, topic_id } = asked.target else {
         return Err(IggyCode::FEATURE_UNAVAILABLE);
     };
-    let given = options::read(&asked.options)?;
     let reset: Vec<String> = asked.reset.iter().map(|name| name.as_str().to_owned()).collect();
     let answer = change::once(link, request, move |shard| async move {
         let topic = resolve::topic(&shard.catalogue(), &stream_id, &topic_id)?.clone();
+        let given = options::read(&asked.options, u32::try_from(topic.partitions).unwrap_or(1))?;
         let (mut config, mut options) = (topic.config.clone(), topic.options.clone());
         config.extend(given.config);
         options.extend(given.options);
