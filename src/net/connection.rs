@@ -434,7 +434,8 @@ impl Driver<'_> {
             if Pin::new(&mut *watchdog).poll(cx).is_ready() {
                 return Poll::Ready(Woken::Watchdog);
             }
-            if !stopping_already && shard.is_stopping() {
+            // Also when the stop came between the loop's own look and this one, and nothing is left that would wake it.
+            if shard.is_stopping() && (!stopping_already || running.is_empty()) {
                 return Poll::Ready(Woken::Stopping);
             }
             let [stop, room, in_flight] = &self.wakers;
