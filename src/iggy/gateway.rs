@@ -31,6 +31,8 @@ pub struct Front {
     pub requests: RefCell<BTreeMap<u32, u64>>,
     /// Requests that wait for messages.
     pub waiting: Cell<usize>,
+    /// Bytes that are set aside for answers that are being made.
+    pub promised: Cell<usize>,
 }
 
 impl Gateway {
@@ -74,7 +76,7 @@ pub fn session_ended(shard: &ShardHandle, session: u64) {
 impl Front {
     /// Of a shard.
     pub fn new(gateway: Arc<Gateway>) -> Front {
-        Front { gateway, requests: RefCell::default(), waiting: Cell::new(0) }
+        Front { gateway, requests: RefCell::default(), waiting: Cell::new(0), promised: Cell::new(0) }
     }
 
     /// Requests read, by the command's name.

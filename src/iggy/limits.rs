@@ -18,6 +18,10 @@ pub const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Batches whose messages are gone through, cut or converted on the shard itself, by their bytes: well under 1 ms.
 pub const CONVERT_HERE_BYTES: usize = 64 << 10;
 
+/// A read gets at most this share (one in so many) of what is left for answers: the largest ones leave something to
+/// others, and those of the usual size get all that they want.
+pub const READ_SHARE: usize = 4;
+
 /// Streams, topics, partitions or groups of a list that the shard itself writes, at about 1 us each.
 pub const LISTED_HERE: usize = 256;
 

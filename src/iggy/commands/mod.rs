@@ -9,6 +9,7 @@ mod options;
 mod poll;
 mod read;
 mod resolve;
+mod room;
 mod send;
 mod sign_in;
 mod stats;

@@ -20,7 +20,7 @@ use ringgate_wire::iggy::{IggyBatchHeader, cut};
 
 use super::super::limits::{CONVERT_HERE_BYTES, WAIT_MAX};
 use super::super::link::{Link, Waiting};
-use crate::net::limit_hits::Limit;
+use super::room::Room;
 
 /// A partition to be read.
 #[derive(Debug, Clone)]
@@ -83,15 +83,10 @@ pub type ReadBack = Vec<Result<Messages, IggyCode>>;
 /// # Errors
 /// `DeferredPollCapacityExceeded(90)`: too many wait. `TransientNotAccepted(58)`: the client does not wait any more.
 pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: Bounds) -> Result<ReadBack, IggyCode> {
-    let max_bytes = if link.unsent.get() < link.settings.max_unsent_bytes {
-        bounds.max_bytes.min(link.settings.max_fetch_bytes)
-    } else {
-        // While clients leave too much unread, each gets a message at a time: they go on, and memory holds.
-        link.limit_hits.count(Limit::MaxInFlightBytes);
-        1
-    };
+    let mut room = Room::new(link, bounds.max_bytes);
+    let mut max_bytes = room.take();
     let shard = &link.shard;
-    let enough = |targets: &[Target], fetched: &[PartitionFetched]| {
+    let enough = |targets: &[Target], fetched: &[PartitionFetched], max_bytes: usize| {
         let there = targets.iter().zip(fetched).map(|(target, fetched)| available(target, fetched)).sum::<u64>();
         // What is allowed may be less than what is waited for.
         let is_full = |(target, fetched): (&Target, &PartitionFetched)| {
@@ -102,7 +97,7 @@ pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: B
             || targets.iter().zip(fetched).any(is_full)
     };
     let mut fetched = round(shard, &mut targets, max_bytes, None).await;
-    if !bounds.wait.is_zero() && !enough(&targets, &fetched) {
+    if !bounds.wait.is_zero() && !enough(&targets, &fetched, max_bytes) {
         let waiting = link.waits(request).ok_or(IggyCode::DEFERRED_POLL_CAPACITY_EXCEEDED)?;
         let mut deadline = Sleep::new(shard, bounds.wait.min(WAIT_MAX));
         loop {
@@ -114,8 +109,9 @@ pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: B
                 *wanted.entry(target.owner).or_insert(1) += fetched.available;
             }
             let watch = WatchHandle::new(shard, wanted.keys().copied().collect());
+            max_bytes = room.take();
             fetched = round(shard, &mut targets, max_bytes, Some((&watch, &wanted))).await;
-            if enough(&targets, &fetched) || shard.is_stopping() {
+            if enough(&targets, &fetched, max_bytes) || shard.is_stopping() {
                 break;
             }
             if targets.iter().zip(read_from).any(|(target, before)| target.reads != before) {
@@ -130,10 +126,14 @@ pub async fn read(link: &Link, request: u64, mut targets: Vec<Target>, bounds: B
                 // More came meanwhile, so its owner keeps no watch.
                 continue;
             }
+            // It is read again, so that who waits holds nothing.
+            fetched.iter_mut().for_each(|fetched| fetched.records = Vec::new());
+            room.give_back();
             match woken(&watch, &mut deadline, &waiting, shard).await {
                 Woken::Watch => {}
                 Woken::Over => {
                     drop(watch);
+                    max_bytes = room.take();
                     fetched = round(shard, &mut targets, max_bytes, None).await;
                     break;
                 }
