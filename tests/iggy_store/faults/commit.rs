@@ -8,15 +8,18 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::{Fault, Rig};
-use crate::common::LIVENESS;
 use crate::common::librdkafka::create_topic;
 use crate::common::member::Member;
+use crate::common::peer::{Peer, form};
+use crate::common::{LIVENESS, within};
 
 fn at(offset: i64) -> TopicPartitionList {
     let mut list = TopicPartitionList::new();
     list.add_partition_offset("orders", 0, Offset::Offset(offset)).expect("offset");
     list
 }
+
+const COORDINATOR_NOT_AVAILABLE: i16 = 15;
 
 /// What a consumer commits again at.
 fn is_retriable(code: RDKafkaErrorCode) -> bool {
@@ -31,8 +34,9 @@ fn is_retriable(code: RDKafkaErrorCode) -> bool {
 async fn commits_that_were_acknowledged_outlive_every_fault_and_no_member_is_lost() {
     let mut rig = Rig::start();
     create_topic(&rig.gateway, "orders", 1).await;
-    // librdkafka leaves off its heartbeats' answers where a commit before them is told to try again.
-    let settings = [("session.timeout.ms", "30000")];
+    // librdkafka takes its coordinator for dead whenever a commit is to be tried again, and meanwhile sends few
+    // heartbeats: the shortest session would end by its own clock. This is its default.
+    let settings = [("session.timeout.ms", "45000")];
     let member = Arc::new(Member::join(&rig.gateway, "readers", &["orders"], &settings));
     member.until_assigned(1).await;
     let mut offset = 0;
@@ -78,4 +82,37 @@ async fn commits_that_were_acknowledged_outlive_every_fault_and_no_member_is_los
     assert_eq!(committed.elements()[0].offset(), Offset::Offset(offset));
     let member = Arc::into_inner(member).expect("the only owner");
     member.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_shortest_session_outlives_every_fault_while_commits_wait() {
+    let mut rig = Rig::start();
+    create_topic(&rig.gateway, "orders", 1).await;
+    let mut peer = Peer::connect(rig.gateway.bootstrap(), "readers").timeouts(6_000, 6_000);
+    tokio::task::block_in_place(|| form(std::slice::from_mut(&mut peer)));
+    let over = Arc::new(AtomicBool::new(false));
+    let member = tokio::task::spawn_blocking({
+        let over = over.clone();
+        move || {
+            let mut taken = 0;
+            for offset in 0.. {
+                // A commit, and behind it on the same connection a heartbeat.
+                let codes = (peer.commit("orders", offset), peer.heartbeat());
+                let is_known = |code| [0, COORDINATOR_NOT_AVAILABLE].contains(&code);
+                assert!(is_known(codes.0) && is_known(codes.1), "{codes:?} at offset {offset}");
+                if codes == (0, 0) {
+                    taken += 1;
+                    if over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            }
+            taken
+        }
+    });
+    for fault in Fault::ALL {
+        rig.strike(fault).await;
+    }
+    over.store(true, Ordering::Relaxed);
+    assert!(within("the member's last commit", member).await.expect("the member") > 0);
 }
