@@ -69,7 +69,7 @@ pub fn iggy_seeds(
     mailbox_capacity: usize,
     open_files: &Arc<OpenFiles>,
 ) -> (Arc<Mailroom>, Vec<Seed>) {
-    let kept = iggy.into_shards().into_iter().map(Kept::Iggy).collect();
+    let kept = iggy.into_shards(settings.topic_defaults).into_iter().map(Kept::Iggy).collect();
     seeds_of(kept, iggy::LEADER_EPOCH, settings, files, mailbox_capacity, open_files)
 }
 

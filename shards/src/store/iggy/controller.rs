@@ -22,7 +22,7 @@ use crate::call::{
 use crate::catalogue::{Catalogue, KAFKA, KAFKA_NAME, NewTopic, Topic};
 use crate::controller::{everywhere, more_partitions};
 use crate::timers::Sleep;
-use crate::topic_config::{ConfigChange, TopicConfig, find};
+use crate::topic_config::{ConfigChange, TopicConfig, TopicDefaults, find};
 
 /// The catalogue's owner.
 pub(super) struct Controller {
@@ -64,19 +64,15 @@ impl Controller {
     /// Shows every shard what there is now.
     async fn look(&self, store: &IggyStore, shard: &ShardHandle) -> Result<(), Failure> {
         let (cluster, deadline) = (self.cluster.clone(), store.deadline());
-        let mut seen = store
+        let seen = store
             .lane
             .call(move |clients: Arc<Clients>| async move { topics::seen(&clients, &cluster, deadline).await })
             .await?;
-        // Iggy does not say who chose a value: one that is the default is taken for it.
-        let defaults = shard.settings.topic_defaults;
-        let is_default = |name: &str, value: &str| find(name).is_some_and(|setting| setting.default(defaults) == value);
-        seen.iter_mut().for_each(|topic| topic.config.retain(|name, value| !is_default(name, value)));
         let latest = self.latest.borrow().clone();
-        if is_same(&latest, &seen) {
+        let next = Arc::new(catalogue(latest.version + 1, seen, shard.settings.topic_defaults));
+        if is_same(&latest, &next) {
             return Ok(());
         }
-        let next = Arc::new(catalogue(latest.version + 1, seen));
         *self.latest.borrow_mut() = next.clone();
         everywhere(shard, || CatalogueCall::Prepare(next.clone())).await;
         everywhere(shard, || CatalogueCall::Publish(next.clone())).await;
@@ -275,12 +271,14 @@ impl Controller {
     }
 }
 
-/// The catalogue of these topics.
-pub(super) fn catalogue(version: u64, seen: Vec<Seen>) -> Catalogue {
+/// The catalogue of these topics. Iggy does not say who chose a value: one that is the default is taken for it.
+pub(super) fn catalogue(version: u64, seen: Vec<Seen>, defaults: TopicDefaults) -> Catalogue {
+    let is_default = |name: &str, value: &str| find(name).is_some_and(|setting| setting.default(defaults) == value);
+    let said = |(name, value): &(String, String)| !is_default(name, value);
     let topics = seen.into_iter().zip(0_u32..).map(|(seen, number)| {
         Arc::new(Topic {
             partitions: seen.partitions,
-            config: seen.config,
+            config: seen.config.into_iter().filter(said).collect(),
             created_at_ms: seen.created_at_ms,
             ..Topic::new(seen.id, number, (KAFKA, KAFKA_NAME), seen.name)
         })
@@ -288,12 +286,12 @@ pub(super) fn catalogue(version: u64, seen: Vec<Seen>) -> Catalogue {
     Catalogue::new(version, topics)
 }
 
-fn is_same(catalogue: &Catalogue, seen: &[Seen]) -> bool {
-    let same = |(topic, seen): (&Arc<Topic>, &Seen)| {
-        topic.id == seen.id && topic.partitions == seen.partitions && topic.config == seen.config
+fn is_same(one: &Catalogue, other: &Catalogue) -> bool {
+    let same = |(one, other): (&Arc<Topic>, &Arc<Topic>)| {
+        one.id == other.id && one.partitions == other.partitions && one.config == other.config
     };
     // Both are in the order of their names.
-    catalogue.topics().count() == seen.len() && catalogue.topics().zip(seen).all(same)
+    one.topics().count() == other.topics().count() && one.topics().zip(other.topics()).all(same)
 }
 
 fn plan(

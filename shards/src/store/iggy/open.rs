@@ -16,13 +16,15 @@ use super::topics::{self, Cluster};
 use super::{Clients, Failure, IggySettings, Lane};
 use crate::catalogue::Catalogue;
 use crate::store::embedded::data_dir::cluster_id_text;
+use crate::topic_config::TopicDefaults;
 
 /// Lanes to an Iggy that was there when they were made.
 pub struct OpenIggy {
     settings: Arc<IggySettings>,
     lanes: Vec<Lane>,
     cluster: Cluster,
-    catalogue: Arc<Catalogue>,
+    /// The topics that the start has found.
+    seen: Vec<topics::Seen>,
     groups: OpenGroups,
 }
 
@@ -113,17 +115,12 @@ impl OpenIggy {
             Err(OpenGroupsError::Stopped) => return Err(OpenIggyError::Stopped),
             opened => opened?,
         };
-        Ok(OpenIggy { catalogue: Arc::new(catalogue(1, seen)), settings, lanes, cluster, groups })
+        Ok(OpenIggy { seen, settings, lanes, cluster, groups })
     }
 
     /// The cluster's id in Kafka's form, which is the same for every gateway of this Iggy.
     pub fn cluster_id(&self) -> String {
         cluster_id_text(self.cluster.id)
-    }
-
-    /// The topics that the start has found.
-    pub fn catalogue(&self) -> &Arc<Catalogue> {
-        &self.catalogue
     }
 
     /// The lease, to be given back at the end.
@@ -132,8 +129,9 @@ impl OpenIggy {
     }
 
     /// What each shard takes with it.
-    pub(crate) fn into_shards(self) -> Vec<IggyShard> {
-        let OpenIggy { settings, lanes, cluster, catalogue, groups } = self;
+    pub(crate) fn into_shards(self, defaults: TopicDefaults) -> Vec<IggyShard> {
+        let OpenIggy { settings, lanes, cluster, seen, groups } = self;
+        let catalogue = Arc::new(catalogue(1, seen, defaults));
         let OpenGroups { holding, loaded } = groups;
         let shard = |(nth, (lane, loaded))| IggyShard {
             settings: settings.clone(),
