@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import queue
+import secrets
 import signal
 import subprocess
 import threading
@@ -20,6 +21,9 @@ STEPS = [
 LINE_SECONDS_MAX = 180
 START_SECONDS_MAX = 60
 BOOTSTRAP_PORT = 19192
+# Of the Iggy server of a gateway that has one. A gateway with a node per shard takes ports from its bootstrap port on.
+IGGY_PORT = 19190
+SERVER_BOOTSTRAP_PORT = 18192
 
 
 @dataclasses.dataclass
@@ -45,18 +49,15 @@ class Report:
         return next((step for step in self.steps if step.name == name), None)
 
 
-class Gateway:
-    """A `ringgate serve` at a loopback address of its own; it keeps address and data over a kill."""
+class Serving:
+    """A `ringgate serve` that is killed, stopped and started again on its ports and its data."""
 
-    def __init__(self, binary: pathlib.Path, home: pathlib.Path, number: int, shards: int, advertise: str):
-        self.binary, self.home = binary, home
-        self.ready_file, self.data, self.log_file = home / "ready.json", home / "data", home / "gateway.log"
-        # The process id keeps two runs on one machine apart.
-        listen = f"127.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}.{number + 1}:{BOOTSTRAP_PORT}"
-        self.command = [
-            str(binary), "serve", "--listen", listen, "--data", str(self.data), "--ready-file", str(self.ready_file),
-            "--shards", str(shards), "--cpus", "none", "--advertise", advertise, "--initial-rebalance-delay", "500ms",
-        ]
+    def __init__(self, name: str, binary: pathlib.Path, home: pathlib.Path, flags: list[str], data: pathlib.Path | None):
+        self.name, self.binary, self.data = name, binary, data
+        self.ready_file, self.log_file = home / f"{name}.json", home / f"{name}.log"
+        self.command = [str(binary), "serve", "--ready-file", str(self.ready_file), "--cpus", "none", *flags]
+        if data:
+            self.command += ["--data", str(data)]
         self.process: subprocess.Popen | None = None
 
     def start(self) -> None:
@@ -67,13 +68,10 @@ class Gateway:
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self.ready_file.exists():
             if self.process.poll() is not None:
-                raise RuntimeError(f"the gateway ended with {self.process.returncode} at its start")
+                raise RuntimeError(f"the {self.name} ended with {self.process.returncode} at its start")
             if time.monotonic() > deadline:
-                raise RuntimeError(f"the gateway does not serve after {START_SECONDS_MAX} s")
+                raise RuntimeError(f"the {self.name} does not serve after {START_SECONDS_MAX} s")
             time.sleep(0.01)
-
-    def listener(self) -> dict:
-        return json.loads(self.ready_file.read_text())["listeners"][0]
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -86,14 +84,68 @@ class Gateway:
             code = self.process.wait(START_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
-            return "the gateway does not stop"
+            return f"the {self.name} does not stop"
         if code != 0:
-            return f"the gateway ended with {code}"
+            return f"the {self.name} ended with {code}"
         if "panicked" in self.log_file.read_text(errors="replace"):
-            return "the gateway panicked"
+            return f"the {self.name} panicked"
+        if self.data is None:
+            return ""
         verify = [str(self.binary), "verify", str(self.data)]
         verified = subprocess.run(verify, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        return "" if verified.returncode == 0 else f"`ringgate verify` of what it left: {verified.stdout}"
+        return "" if verified.returncode == 0 else f"`ringgate verify` of what the {self.name} left: {verified.stdout}"
+
+    def end(self) -> None:
+        """Leaves no process behind, whatever happened."""
+        if self.process and self.process.poll() is None:
+            self.kill()
+
+
+class Gateway:
+    """The gateway of a day, at a loopback address of its own, with the Iggy server that it may need: a second
+    `ringgate serve`, which lives through the gateway's kill."""
+
+    def __init__(self, binary: pathlib.Path, home: pathlib.Path, number: int, shards: int, advertise: str, store: str):
+        self.home = home
+        # The process id keeps two runs on one machine apart.
+        ip = f"127.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}.{number + 1}"
+        flags = ["--listen", f"{ip}:{BOOTSTRAP_PORT}", "--shards", str(shards), "--advertise", advertise,
+                 "--initial-rebalance-delay", "500ms"]
+        if store == "iggy":
+            iggy, password = f"{ip}:{IGGY_PORT}", secrets.token_hex(16)
+            self.server = Serving("Iggy server", binary, home, [
+                "--listen", f"{ip}:{SERVER_BOOTSTRAP_PORT}", "--shards", "1",
+                "--iggy-listen", iggy, "--iggy-root-password", password,
+            ], home / "data")
+            flags += ["--store", f"iggy://{iggy}", "--iggy-password", password]
+        else:
+            self.server = None
+        self.serving = Serving("gateway", binary, home, flags, None if self.server else home / "data")
+
+    def start(self) -> None:
+        if self.server:
+            self.server.start()
+        self.serving.start()
+
+    def restart_after_kill(self) -> None:
+        self.serving.kill()
+        self.serving.start()
+
+    def listener(self) -> dict:
+        return json.loads(self.serving.ready_file.read_text())["listeners"][0]
+
+    def stop(self) -> str:
+        return self.serving.stop() or (self.server.stop() if self.server else "")
+
+    def end(self) -> None:
+        self.serving.end()
+        if self.server:
+            self.server.end()
+
+    def log(self) -> str:
+        """The last lines of what it wrote."""
+        server = tail("the Iggy server", self.server.log_file) if self.server else ""
+        return tail("the gateway", self.serving.log_file) + server
 
 
 def live(client: Client, version: str, cache: pathlib.Path, gateway: Gateway) -> Report:
@@ -104,7 +156,8 @@ def live(client: Client, version: str, cache: pathlib.Path, gateway: Gateway) ->
     try:
         gateway.start()
         listener = gateway.listener()
-        told = {"BOOTSTRAP": listener["bootstrap"], "NODES": str(len(listener["nodes"])), "PREFIX": f"{client.name}-day"}
+        told = {"BOOTSTRAP": listener["bootstrap"], "NODES": str(len(listener["nodes"])), "PREFIX": f"{client.name}-day",
+                "STORE": "iggy" if gateway.server else "embedded"}
         with log_file.open("wb") as log:
             day = subprocess.Popen([client.directory / "day", cache], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=log, text=True, env=os.environ | told, start_new_session=True)
@@ -121,14 +174,13 @@ def live(client: Client, version: str, cache: pathlib.Path, gateway: Gateway) ->
     except RuntimeError as error:
         report.failure = str(error)
     finally:
-        if gateway.process and gateway.process.poll() is None:
-            gateway.kill()
+        gateway.end()
     report.seconds = time.monotonic() - began
     missing = [name for name in STEPS if not report.step(name)]
     if missing and not report.failure:
         report.failure = f"the day says nothing of {', '.join(missing)}"
     if report.failed():
-        report.log = tail("the day", log_file) + tail("the gateway", gateway.log_file)
+        report.log = tail("the day", log_file) + gateway.log()
         if not report.failure:
             print(report.log, flush=True)
     return report
@@ -152,8 +204,7 @@ def converse(day: subprocess.Popen, gateway: Gateway, report: Report) -> str:
         if line is None:
             break
         if line == "kill":
-            gateway.kill()
-            gateway.start()
+            gateway.restart_after_kill()
             day.stdin.write("restarted\n")
             day.stdin.flush()
             continue

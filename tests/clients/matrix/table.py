@@ -28,7 +28,7 @@ def cell(report: Report, name: str) -> str:
     return OUTCOMES[step.outcome] if step else "FAIL"
 
 
-def as_page(reports: list[Report], shards: int, advertise: str) -> str:
+def as_page(reports: list[Report], shards: int, advertise: str, store: str) -> str:
     """docs/clients.md."""
     notes: list[str] = []
 
@@ -41,12 +41,13 @@ def as_page(reports: list[Report], shards: int, advertise: str) -> str:
         notes.append(f"{report.client}, {name}: {step.detail}")
         return f"[{len(notes)}]"
 
+    kept_in = "embedded store" if store == "embedded" else "on Iggy, the listener of a second gateway"
     lines = [
         "# Clients",
         "",
         "What stock clients do against the gateway. This page is written by `tests/clients/run --write-table`, which",
         "installs every client from its public registry and lets it live a day against a gateway of its own:",
-        f"embedded store, {shards} shards, `--advertise {advertise}`, killed with `kill -9` in the middle of the day.",
+        f"{kept_in}, {shards} shards, `--advertise {advertise}`, killed with `kill -9` in the middle of the day.",
         f"Last run: {datetime.date.today().isoformat()}.",
         "",
         "| client | version | " + " | ".join(STEPS) + " |",

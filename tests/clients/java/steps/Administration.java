@@ -195,7 +195,11 @@ final class Administration {
     private void describeProducers() throws Exception {
         TopicPartition there = at(killTopic, 0);
         var found = get(admin.describeProducers(List.of(there)).partitionResult(there));
-        equal("idempotent producers of " + there, found.activeProducers().size(), 1);
+        // Iggy tells of none.
+        equal("idempotent producers of " + there, found.activeProducers().size(), Day.ON_IGGY ? 0 : 1);
+        if (Day.ON_IGGY) {
+            return;
+        }
         equal("last sequence", found.activeProducers().get(0).lastSequence(), 149);
     }
 

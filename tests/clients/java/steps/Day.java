@@ -13,6 +13,8 @@ final class Day {
     static final String BOOTSTRAP = told("BOOTSTRAP");
     static final String PREFIX = told("PREFIX");
     static final int NODES = Integer.parseInt(told("NODES"));
+    /** Whether the gateway keeps its records in Iggy. */
+    static final boolean ON_IGGY = told("STORE").equals("iggy");
     /** Proves liveness, never speed: everything waited for takes a second or two. */
     static final long WAIT_SECONDS_MAX = 60;
 
