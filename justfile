@@ -31,11 +31,13 @@ conformance:
 clients *FLAGS:
     tests/clients/run {{ FLAGS }}
 
-# The suite and every client in every combination: a node per shard and one for all, one to four shards
+# The suite and every client in every combination: a node per shard and one for all, one to four shards, on Iggy
 full:
     cargo build --workspace --all-targets
     cargo test --workspace
     RINGGATE_TEST_ADVERTISE=gateway cargo test --test end_to_end --test known_faults
+    RINGGATE_TEST_STORE=iggy cargo test --test end_to_end --test known_faults
+    tests/clients/run --store iggy --only confluent-kafka,franz-go,java
     for advertise in shards gateway; do for shards in 1 2 4; do \
         tests/clients/run --advertise $advertise --shards $shards || exit 1; done; done
 

@@ -61,6 +61,8 @@ pub struct Options {
     /// Whether it listens for Iggy clients, too.
     iggy: bool,
     store: Store,
+    /// Settings of whoever keeps the records: the gateway itself, or the server that it brings along.
+    keeping: Vec<(&'static str, String)>,
 }
 
 /// The password of the Iggy user of gateways that do not make their own.
@@ -79,6 +81,7 @@ impl Options {
             open_files: None,
             iggy: false,
             store: Store::of_this_run(),
+            keeping: Vec::new(),
         }
     }
 
@@ -124,6 +127,26 @@ impl Options {
     pub fn open_files(mut self, limit: u64) -> Options {
         self.open_files = Some(limit);
         self
+    }
+
+    /// One more setting of whoever keeps the records: the gateway, or its Iggy server when it is the one to look after
+    /// retention and the like.
+    pub fn set_of_the_store(mut self, name: &'static str, value: impl std::fmt::Display) -> Options {
+        self.keeping.push((name, value.to_string()));
+        self
+    }
+
+    /// The flags of what is set of the store, when that is the gateway's own.
+    fn own_keeping(&self) -> Vec<String> {
+        match self.store {
+            Store::Embedded => self.keeping.iter().map(|(name, value)| format!("--{name}={value}")).collect(),
+            Store::Iggy | Store::IggyAt(_) => Vec::new(),
+        }
+    }
+
+    /// The gateway that is to be the Iggy server of one that is started like this.
+    fn server(&self) -> Options {
+        self.keeping.iter().fold(Options::new(1).iggy(), |server, (name, value)| server.set(name, value))
     }
 
     /// One more setting, as `--name=value`, or another value for one that was set before.
@@ -196,7 +219,7 @@ impl Gateway {
         let written = Written::default();
         let (options, server) = match options.store {
             Store::Iggy => {
-                let server = Gateway::start(Options::new(1).iggy());
+                let server = Gateway::start(options.server());
                 (options.on_iggy_at(server.iggy()), Some(Box::new(server)))
             }
             Store::Embedded | Store::IggyAt(_) => (options, None),
@@ -265,6 +288,16 @@ impl Gateway {
         let mut process = self.process.take().expect("the gateway runs");
         process.child.kill().expect("kill");
         process.end();
+    }
+
+    /// Kills it, and its Iggy server if it has one; what they leave must be sound to `ringgate verify`.
+    pub fn kill_and_verify(&mut self) {
+        self.kill9();
+        if let Some(server) = &mut self.server {
+            return server.kill_and_verify();
+        }
+        let verified = Command::new(binary()).arg("verify").arg(self.data()).output().expect("ringgate verify");
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
     }
 
     /// Asks the process to stop and returns how it ended.
@@ -489,6 +522,7 @@ fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, writte
         })
         .arg(format!("--ready-file={}", ready_file.display()))
         .args(&options.flags)
+        .args(options.own_keeping())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

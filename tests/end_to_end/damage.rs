@@ -17,9 +17,13 @@ fn segments(data: &Path) -> Vec<PathBuf> {
     segments
 }
 
+fn options() -> Options {
+    Options::new(1).embedded("it damages a segment of the gateway's own")
+}
+
 #[test]
 fn damaged_records_are_refused_with_56_and_the_log_says_so_once_however_often_they_are_asked_for() {
-    let mut gateway = Gateway::start(Options::new(1));
+    let mut gateway = Gateway::start(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     let partition = create(&mut raw, "log", 1, &[("segment.bytes", "1048576")]).partition(0);
     let large = "x".repeat(700_000);
@@ -33,7 +37,7 @@ fn damaged_records_are_refused_with_56_and_the_log_says_so_once_however_often_th
     bytes[200] ^= 0xff;
     std::fs::write(&oldest, bytes).expect("write");
 
-    gateway.restart(Options::new(1));
+    gateway.restart(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     for _ in 0..50 {
         assert_eq!(partition.fetch(&mut raw, 12, 0).error_code, 56, "KAFKA_STORAGE_ERROR");

@@ -24,7 +24,7 @@ fn produce(raw: &mut Raw, topic: &str, value: &str) -> i16 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_without_room_closes_alone_and_takes_records_again_after_a_restart() {
-    let options = || Options::new(2);
+    let options = || Options::new(2).embedded("the logs that have no room are the gateway's own");
     let mut gateway = Gateway::start(options());
     create_topic(&gateway, "filling", 1).await;
     create_topic(&gateway, "small", 1).await;

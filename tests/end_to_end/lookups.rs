@@ -44,14 +44,15 @@ fn epoch_end(raw: &mut Raw, version: i16, current: i32, epoch: i32) -> (i16, i32
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_epoch_ends_where_the_next_start_that_wrote_begins() {
-    let mut gateway = Gateway::start(Options::new(2));
+    let options = || Options::new(2).embedded("Iggy keeps no leader epochs: all records are of epoch 0");
+    let mut gateway = Gateway::start(options());
     create_topic(&gateway, "log", 1).await;
     let mut raw = Raw::connect(gateway.bootstrap());
     let first = leader_epoch(&mut raw);
     assert_eq!(epoch_end(&mut raw, 4, first, first), (0, first, 0), "it leads, and has not written");
     produce(&mut raw, "log", 0, Writer::NOBODY, &["a", "b", "c"]);
     gateway.kill9();
-    gateway.restart(Options::new(2));
+    gateway.restart(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     let second = leader_epoch(&mut raw);
     assert!(second > first, "every start raises the leader epoch: {first}, {second}");
@@ -70,7 +71,8 @@ type Described = (i16, Vec<(i64, i32, i32)>);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn producers_are_described_by_their_leaders_and_by_the_bootstrap_port() {
-    let gateway = Gateway::start(Options::new(2).advertise(Advertise::Shards));
+    let options = Options::new(2).advertise(Advertise::Shards).embedded("Iggy tells of no producers");
+    let gateway = Gateway::start(options);
     create_topic(&gateway, "log", 4).await;
     let mut raw = Raw::connect(gateway.bootstrap());
     let writer = init_producer_id(&mut raw);

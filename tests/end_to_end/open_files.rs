@@ -18,23 +18,27 @@ const FEW: u64 = 1024;
 /// Of which one of one shard keeps so many for itself.
 const OWN: usize = 512 + 7;
 
+fn options() -> Options {
+    Options::new(1).embedded("partitions hold files of the gateway's own")
+}
+
 #[test]
 fn a_start_refuses_more_partitions_than_a_lowered_limit_carries_and_harms_nothing() {
     const PARTITIONS: i32 = 442;
-    let mut gateway = Gateway::start(Options::new(1));
+    let mut gateway = Gateway::start(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     let topic = create(&mut raw, "many", PARTITIONS, &[]);
     topic.partition(PARTITIONS - 1).append(&mut raw, batch(Writer::NOBODY, 1, &["kept"]));
     assert!(gateway.sigterm().success());
 
-    let (status, wrote) = gateway.restart_in_vain(&Options::new(1).open_files(FEW));
+    let (status, wrote) = gateway.restart_in_vain(&options().open_files(FEW));
     assert_eq!(status.code(), Some(1), "{wrote}");
     let needed = OWN + 64 + PARTITIONS as usize;
     for part in [&FEW.to_string(), &format!("{PARTITIONS} partitions"), &needed.to_string(), "LimitNOFILE"] {
         assert!(wrote.contains(part), "{part} in {wrote}");
     }
 
-    gateway.restart(Options::new(1).open_files(needed as u64));
+    gateway.restart(options().open_files(needed as u64));
     let mut raw = Raw::connect(gateway.bootstrap());
     for index in 0..PARTITIONS {
         let next = i64::from(index == PARTITIONS - 1);
@@ -51,7 +55,7 @@ fn served(stream: &mut TcpStream) -> bool {
 #[test]
 fn connections_leave_partitions_the_files_that_they_need() {
     const PARTITIONS: i32 = 200;
-    let options = Options::new(1).open_files(FEW).set("admin-listen", "127.0.0.1:0").set("segment-bytes", "2MiB");
+    let options = options().open_files(FEW).set("admin-listen", "127.0.0.1:0").set("segment-bytes", "2MiB");
     let gateway = Gateway::start(options);
     let mut raw = Raw::connect(gateway.bootstrap());
     let topic = create(&mut raw, "rolling", PARTITIONS, &[]);
@@ -81,7 +85,7 @@ fn connections_leave_partitions_the_files_that_they_need() {
 
 #[test]
 fn topics_are_refused_whose_partitions_do_not_fit_beside_the_connections() {
-    let options = Options::new(1).open_files(FEW).set("max-partitions", 512).set("max-partitions-per-topic", 512);
+    let options = options().open_files(FEW).set("max-partitions", 512).set("max-partitions-per-topic", 512);
     let gateway = Gateway::start(options);
     let mut raw = Raw::connect(gateway.bootstrap());
     let mut make = |name: &str, partitions: usize| {
@@ -117,7 +121,7 @@ fn topics_are_refused_whose_partitions_do_not_fit_beside_the_connections() {
 #[test]
 fn connections_that_come_while_a_topic_is_made_leave_its_partitions_their_files() {
     const PARTITIONS: usize = 440;
-    let options = Options::new(1).open_files(FEW).set("max-partitions", 512).set("max-partitions-per-topic", 512);
+    let options = options().open_files(FEW).set("max-partitions", 512).set("max-partitions-per-topic", 512);
     let gateway = Gateway::start(options);
     let mut raw = Raw::connect(gateway.bootstrap());
     let topic = CreatableTopic::default()

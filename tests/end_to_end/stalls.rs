@@ -1,9 +1,11 @@
 //! Time that passes without the gateway: nobody is punished for a heartbeat that it did not take.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::common::LIVENESS;
 use crate::common::gateway::{Gateway, Options};
 use crate::common::raw::Raw;
+use crate::common::store::Store;
 use crate::connections::found_group_with_session;
 use crate::routing::heartbeat;
 
@@ -15,7 +17,15 @@ fn a_gateway_that_was_suspended_expels_nobody() {
     // Longer than any of the sessions.
     gateway.suspend(Duration::from_secs(11));
     for (group, member) in &members {
-        assert_eq!(heartbeat(&gateway, group, member, 1), 0, "{group}");
+        let deadline = Instant::now() + LIVENESS;
+        let code = loop {
+            match heartbeat(&gateway, group, member, 1) {
+                // COORDINATOR_NOT_AVAILABLE: the lease may be somebody else's by now, so it is renewed first.
+                15 if Store::of_this_run() == Store::Iggy && Instant::now() < deadline => {}
+                code => break code,
+            }
+        };
+        assert_eq!(code, 0, "{group}");
     }
 }
 

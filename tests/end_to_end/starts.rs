@@ -13,7 +13,8 @@ use crate::common::{eventually, within};
 #[test]
 fn a_second_gateway_on_the_same_data_or_address_does_not_start_and_harms_nothing() {
     for advertise in [Advertise::Shards, Advertise::Gateway] {
-        let mut gateway = Gateway::start(Options::new(2).advertise(advertise));
+        let options = Options::new(2).advertise(advertise).embedded("what is taken is its data directory");
+        let mut gateway = Gateway::start(options);
         let (status, wrote) = gateway.start_beside_on_the_same_data();
         assert_eq!(status.code(), Some(1), "{wrote}");
         assert!(wrote.contains("data"), "it says what is taken: {wrote}");

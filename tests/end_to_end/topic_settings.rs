@@ -1,7 +1,6 @@
 //! Settings of topics that change while the topic is used, settings of nodes, and topics that get partitions.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kafka_protocol::messages::MetadataRequest;
@@ -19,10 +18,14 @@ use crate::common::raw::{Raw, Writer, batch, topic_name};
 use crate::common::settings::{
     APPEND, BROKER, DELETE, SET, SUBTRACT, TOPIC, codes, create_partitions, describe, edit, replace, set, setting,
 };
+use crate::common::store::Store;
 use crate::common::{LIVENESS, eventually, within};
 
+const KEPT_BY_NO_TOPIC_OF_IGGYS: &str = "Iggy's topics keep no such setting";
+const SEGMENT_SIZE_STAYS: &str = "the size of an Iggy topic's segments is chosen when it is made";
+
 fn looking_often(shards: usize) -> Options {
-    Options::new(shards).set("retention-check-interval", "50ms")
+    Options::new(shards).set_of_the_store("retention-check-interval", "50ms")
 }
 
 fn hours_ago(hours: i64) -> i64 {
@@ -75,7 +78,7 @@ async fn a_stock_admin_client_sees_and_changes_settings() {
 async fn a_shorter_retention_takes_old_records_and_outlives_a_kill() {
     let mut gateway = Gateway::start(looking_often(2));
     let mut raw = Raw::connect(gateway.bootstrap());
-    let topic = create(&mut raw, "t", 4, &[("retention.bytes", "-1")]);
+    let topic = create(&mut raw, "t", 4, &[("retention.bytes", "10000000")]);
     let written = hours_ago(1);
     for index in 0..4 {
         topic.partition(index).append(&mut raw, batch(Writer::NOBODY, written, &["a", "b"]));
@@ -83,15 +86,14 @@ async fn a_shorter_retention_takes_old_records_and_outlives_a_kill() {
     set(&mut raw, "t", "retention.ms", "60000");
     for index in 0..4 {
         let partition = topic.partition(index);
-        eventually("old records are gone", || partition.fetch(&mut raw, 12, 2).log_start_offset == 2).await;
+        eventually("old records are gone", || partition.ends(&mut raw) == (2, 2)).await;
     }
     gateway.kill9();
     gateway.restart(looking_often(3));
     let mut raw = Raw::connect(gateway.bootstrap());
     assert_eq!(setting(&mut raw, "t", "retention.ms"), ("60000".into(), 1));
     topic.partition(0).append(&mut raw, batch(Writer::NOBODY, written, &["c"]));
-    eventually("what is too old goes also now", || topic.partition(0).fetch(&mut raw, 12, 3).log_start_offset == 3)
-        .await;
+    eventually("what is too old goes also now", || topic.partition(0).ends(&mut raw) == (3, 3)).await;
     // The default is 7 days.
     assert_eq!(codes(&edit(&mut raw, 0, false, &[(TOPIC, "t", &[("retention.ms", DELETE, None)])])), [0]);
     topic.partition(1).append(&mut raw, batch(Writer::NOBODY, written, &["c"]));
@@ -99,13 +101,14 @@ async fn a_shorter_retention_takes_old_records_and_outlives_a_kill() {
     gateway.restart(looking_often(1));
     let mut raw = Raw::connect(gateway.bootstrap());
     assert_eq!(setting(&mut raw, "t", "retention.ms"), ("604800000".into(), 5));
-    assert_eq!(setting(&mut raw, "t", "retention.bytes"), ("-1".into(), 1));
-    assert_eq!(topic.partition(1).fetch(&mut raw, 12, 3).log_start_offset, 2);
+    assert_eq!(setting(&mut raw, "t", "retention.bytes"), ("10000000".into(), 1));
+    assert_eq!(topic.partition(1).ends(&mut raw), (2, 3));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn smaller_segments_begin_with_the_next_batch_that_does_not_fit() {
-    let mut gateway = Gateway::start(looking_often(1));
+    let options = |shards| looking_often(shards).embedded(SEGMENT_SIZE_STAYS);
+    let mut gateway = Gateway::start(options(1));
     let mut raw = Raw::connect(gateway.bootstrap());
     let partition = create(&mut raw, "t", 1, &[]).partition(0);
     let large = "x".repeat(900_000);
@@ -118,7 +121,7 @@ async fn smaller_segments_begin_with_the_next_batch_that_does_not_fit() {
     // A segment each; without the third there would be less than a mebibyte.
     eventually("two segments are gone", || partition.fetch(&mut raw, 12, 4).log_start_offset == 2).await;
     gateway.kill9();
-    gateway.restart(looking_often(2));
+    gateway.restart(options(2));
     let mut raw = Raw::connect(gateway.bootstrap());
     eventually("and are again", || partition.fetch(&mut raw, 12, 4).log_start_offset == 2).await;
     let seen = tokio::task::block_in_place(|| read_all(&gateway, "t", 1, 2));
@@ -127,7 +130,7 @@ async fn smaller_segments_begin_with_the_next_batch_that_does_not_fit() {
 
 #[test]
 fn the_largest_batch_changes_on_every_shard_before_that_is_answered() {
-    let gateway = Gateway::start(Options::new(3));
+    let gateway = Gateway::start(Options::new(3).embedded(KEPT_BY_NO_TOPIC_OF_IGGYS));
     let mut raws: Vec<Raw> = (0..3).map(|shard| Raw::connect(gateway.node_of_shard(shard).addr)).collect();
     let topic = create(&mut raws[0], "t", 6, &[]);
     let large = "x".repeat(2_000);
@@ -148,7 +151,7 @@ fn the_largest_batch_changes_on_every_shard_before_that_is_answered() {
 
 #[test]
 fn whose_clock_stamps_records_changes_with_the_next_batch() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(KEPT_BY_NO_TOPIC_OF_IGGYS));
     let mut raw = Raw::connect(gateway.bootstrap());
     let partition = create(&mut raw, "t", 1, &[]).partition(0);
     let mut stamps = Vec::new();
@@ -166,7 +169,7 @@ fn whose_clock_stamps_records_changes_with_the_next_batch() {
 
 #[test]
 fn every_version_answers_every_resource_for_itself() {
-    let gateway = Gateway::start(Options::new(2).advertise(Advertise::Shards));
+    let gateway = Gateway::start(Options::new(2).advertise(Advertise::Shards).embedded(SEGMENT_SIZE_STAYS));
     let mut raw = Raw::connect(gateway.bootstrap());
     create(&mut raw, "t", 1, &[]);
     create(&mut raw, "u", 1, &[]);
@@ -237,7 +240,9 @@ fn changes_of_different_settings_at_the_same_moment_all_stay() {
     let gateway = Gateway::start(Options::new(3));
     let mut raw = Raw::connect(gateway.bootstrap());
     create(&mut raw, "t", 1, &[]);
-    let names = ["retention.ms", "retention.bytes", "max.message.bytes"];
+    // Iggy keeps the first two.
+    let kept = if Store::of_this_run() == Store::Embedded { 3 } else { 2 };
+    let names = &["retention.ms", "retention.bytes", "max.message.bytes"][..kept];
     std::thread::scope(|scope| {
         for (shard, name) in names.iter().enumerate() {
             let node = gateway.node_of_shard(shard);
@@ -300,11 +305,8 @@ async fn added_partitions_are_served_everywhere_once_that_is_answered_and_outliv
         let expected = 1 + nodes * (3 + 8);
         tokio::task::block_in_place(|| read_all(&gateway, "t", 9, expected));
 
-        set(&mut raw, "t", "segment.bytes", "1048576");
-        gateway.kill9();
-        let verified = Command::new(env!("CARGO_BIN_EXE_ringgate")).arg("verify").arg(gateway.data()).output();
-        let verified = verified.expect("ringgate verify");
-        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+        set(&mut raw, "t", "retention.ms", "90000");
+        gateway.kill_and_verify();
     }
 }
 
@@ -357,7 +359,8 @@ async fn a_running_group_takes_added_partitions_and_reads_them_from_the_start() 
 
 #[test]
 fn a_change_that_cannot_be_written_is_refused_and_has_not_happened() {
-    let mut gateway = Gateway::start(Options::new(2));
+    let options = || Options::new(2).embedded("the file that has no room is the gateway's own");
+    let mut gateway = Gateway::start(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     create(&mut raw, "t", 2, &[("retention.ms", "5000000")]);
     gateway.limit_files(Some(1));
@@ -372,7 +375,7 @@ fn a_change_that_cannot_be_written_is_refused_and_has_not_happened() {
     // What a write that failed has left of a file nobody knows: the log stays closed until a restart.
     refused(&mut raw);
     gateway.kill9();
-    gateway.restart(Options::new(2));
+    gateway.restart(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     assert_eq!((setting(&mut raw, "t", "retention.ms").0.as_str(), partition_count(&mut raw, "t")), ("5000000", 2));
     assert_eq!(codes(&edit(&mut raw, 1, false, &[(TOPIC, "t", &retention)])), [0]);
@@ -382,7 +385,7 @@ fn a_change_that_cannot_be_written_is_refused_and_has_not_happened() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stock_producer_is_told_of_a_batch_over_the_new_bound() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(KEPT_BY_NO_TOPIC_OF_IGGYS));
     create_topic(&gateway, "t", 1).await;
     let mut raw = Raw::connect(gateway.bootstrap());
     set(&mut raw, "t", "max.message.bytes", "1000");
