@@ -75,7 +75,7 @@ fn serve_refuses_a_bad_value_by_field_value_source_and_what_is_allowed() {
     let refused = ringgate(&["serve", "--data", "/a", "--store", "embedded:/b"], &[]);
     assert_refused(&refused, &["--data", "--store"]);
     let refused = ringgate(&["serve", "--store", "iggy://user:secret@host:8090"], &[]);
-    assert_refused(&refused, &["not in this build yet"]);
+    assert_refused(&refused, &["--store", "iggy_username and iggy_password"]);
     assert!(!stderr(&refused).contains("secret"));
 }
 
