@@ -109,7 +109,7 @@ fn command() -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
     Command::new("ringgate")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("A Kafka gateway: unmodified Kafka clients, thread-per-core, one binary")
+        .about("Lets unmodified Kafka clients use Apache Iggy, or a directory: a thread-per-core gateway")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(
