@@ -7,11 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use argon2::Argon2;
 use argon2::password_hash::rand_core::{OsRng, RngCore};
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
+use ringgate_shards::store::embedded::data_dir::IGGY_ROOT_PASSWORD;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-
-/// The file in the data directory, in the PHC string format.
-const FILE: &str = "iggy-root-password";
 
 /// Letters and digits that cannot be taken for each other.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
@@ -35,13 +33,13 @@ pub struct Opened {
     pub made: Option<String>,
 }
 
-/// Reads the hash in a data directory; makes it of the password that is given, where that is not what it is of, or
+/// Reads the hash in a data directory, a text in the PHC string format; makes it of the password that is given, where that is not what it is of, or
 /// of one made here where there is none.
 ///
 /// # Errors
 /// The file cannot be read or written, or holds no hash.
 pub fn open(directory: &Path, given: Option<&str>) -> io::Result<Opened> {
-    let path = directory.join(FILE);
+    let path = directory.join(IGGY_ROOT_PASSWORD);
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let kept = match std::fs::read_to_string(&path) {
         Ok(text) => Some(text.trim().to_owned()),
@@ -128,7 +126,7 @@ mod tests {
         assert!(first.password.is_known(&made) && !first.password.is_known("iggy"));
         let again = open(directory.path(), None).unwrap();
         assert!(again.made.is_none() && again.password.verify(&made));
-        let kept = std::fs::read_to_string(directory.path().join(FILE)).unwrap();
+        let kept = std::fs::read_to_string(directory.path().join(IGGY_ROOT_PASSWORD)).unwrap();
         assert!(kept.starts_with("$argon2id$") && !kept.contains(&made), "{kept}");
     }
 
@@ -145,8 +143,8 @@ mod tests {
     #[test]
     fn a_file_that_holds_no_hash_is_refused_by_name() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join(FILE), "secret").unwrap();
+        std::fs::write(directory.path().join(IGGY_ROOT_PASSWORD), "secret").unwrap();
         let error = open(directory.path(), None).err().unwrap();
-        assert!(error.to_string().contains(FILE), "{error}");
+        assert!(error.to_string().contains(IGGY_ROOT_PASSWORD), "{error}");
     }
 }

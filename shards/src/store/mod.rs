@@ -1,6 +1,6 @@
 //! Where records, offsets and group metadata are kept, and the one place that chooses between stores.
 //!
-//! A shard has one [`Store`] for its topics and their records, and one [`GroupLog`] for its groups and what they have
+//! A shard has one `Store` for its topics and their records, and one `GroupLog` for its groups and what they have
 //! committed. The embedded store keeps both in files; the Iggy store keeps both in an Iggy server.
 
 pub mod embedded;

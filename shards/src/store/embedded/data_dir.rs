@@ -28,6 +28,8 @@ pub(crate) const FORMAT_OF_STREAMS: u32 = 2;
 /// The file that says what is current.
 pub(crate) const MANIFEST: &str = "MANIFEST";
 const LOCK: &str = "LOCK";
+/// The hash of the password of the Iggy listener's user, which the front of the house writes.
+pub const IGGY_ROOT_PASSWORD: &str = "iggy-root-password";
 /// The directory of the partitions.
 pub(crate) const TOPICS: &str = "topics";
 

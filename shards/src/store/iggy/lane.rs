@@ -34,7 +34,7 @@ pub(crate) struct LaneMetrics {
     failures: Mutex<BTreeMap<u32, u64>>,
 }
 
-/// A [`LaneMetrics`] at one moment.
+/// What a lane has done until one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaneReport {
     /// Calls that were given and not answered.

@@ -1,12 +1,12 @@
 //! Records in an Apache Iggy server or cluster, reached with the `iggy` SDK. Only this directory names it.
 //!
-//! Each shard has a [`Lane`]: a thread of its own where the SDK runs, since the SDK needs tokio and a shard is
+//! Each shard has a `Lane`: a thread of its own where the SDK runs, since the SDK needs tokio and a shard is
 //! none. A shard hands it a call and awaits the answer; nothing of Iggy is kept on disk. Several SDK clients of a
-//! lane share the work ([`Clients`]): the SDK lets one write per partition and client be in flight.
+//! lane share the work (`Clients`): the SDK lets one write per partition and client be in flight.
 //!
 //! What must stay true: a call has a deadline; what was sent is never dropped on the way, so an operation whose
 //! outcome the SDK does not know is resolved or abandoned before the call ends; which of Kafka's codes a failure
-//! comes to is chosen in [`reaction`] and nowhere else.
+//! comes to is chosen in `reaction` and nowhere else.
 
 use std::future::Future;
 use std::task::Poll;

@@ -440,6 +440,14 @@ fn leftovers_are_noted_and_are_no_damage() {
 }
 
 #[test]
+fn the_password_of_iggys_user_is_no_leftover() {
+    let (_, files, dir, _) = memory();
+    overwrite(&*files, &dir.join("iggy-root-password"), b"hash");
+    let report = verify(&*files, &dir);
+    assert!(report.notes.kept().iter().all(|note| !note.path.ends_with("iggy-root-password")), "{report:#?}");
+}
+
+#[test]
 fn a_crash_leaves_notes_at_most() {
     let machine = MemFiles::new();
     let files: Arc<dyn Files> = Arc::new(machine.clone());

@@ -21,7 +21,7 @@ pub(super) use frames::{Expected, Walked, walk};
 pub use report::{CoordinatorReport, Finding, Findings, Holdings, ManifestReport, Report, TopicReport};
 
 use super::coordinator_log::{self, Describe};
-use super::data_dir::{DataDir, MANIFEST, Manifest, OpenError, TOPICS};
+use super::data_dir::{DataDir, IGGY_ROOT_PASSWORD, MANIFEST, Manifest, OpenError, TOPICS};
 use super::files::{self, Files, is_aside};
 use super::{partition, shard_dir};
 use crate::catalogue::{Catalogue, Topic};
@@ -122,7 +122,8 @@ impl Look<'_> {
         let (catalogue, layout) = (self.catalogue(), self.layout());
         for entry in entries {
             let path = self.path.join(&entry.name);
-            let is_known = matches!(entry.name.as_str(), "LOCK" | MANIFEST | TOPICS | "lost+found");
+            let is_known =
+                matches!(entry.name.as_str(), "LOCK" | MANIFEST | TOPICS | IGGY_ROOT_PASSWORD | "lost+found");
             if is_known || path == catalogue || path == layout {
                 continue;
             }
