@@ -48,10 +48,13 @@ pub fn start(format: LogFormat, level: tracing::Level) -> LogGuard {
     LogGuard(())
 }
 
-/// Ringgate's own events at `level`; those of its libraries only when they are warnings.
+/// Ringgate's own events at `level`; those of its libraries only when they are warnings. The Iggy SDK has a line for
+/// every link and attempt to connect: an outage is told by the store, and the rest is for who debugs.
 fn filter(level: tracing::Level) -> Targets {
     let level = LevelFilter::from_level(level);
-    Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("ringgate", level)
+    let links = if level >= LevelFilter::DEBUG { LevelFilter::WARN } else { LevelFilter::OFF };
+    let libraries = level.min(LevelFilter::WARN);
+    Targets::new().with_default(libraries).with_target("iggy::links", links).with_target("ringgate", level)
 }
 
 #[cfg(test)]
@@ -68,5 +71,13 @@ mod tests {
         assert!(info.would_enable("glommio", &Level::WARN));
         assert!(!info.would_enable("hyper", &Level::INFO));
         assert!(!filter(Level::ERROR).would_enable("hyper", &Level::WARN));
+    }
+
+    #[test]
+    fn an_outage_of_iggy_is_told_by_the_store_and_not_by_every_link() {
+        let info = filter(Level::INFO);
+        assert!(info.would_enable("iggy::consumer", &Level::WARN));
+        assert!(!info.would_enable("iggy::links::dial", &Level::ERROR));
+        assert!(filter(Level::DEBUG).would_enable("iggy::links::dial", &Level::ERROR));
     }
 }

@@ -167,8 +167,8 @@ async fn connect(slot: Arc<Slot>, settings: Arc<IggySettings>) {
                 tracing::error!(server, %failure, why = refusal(failure), "Iggy refuses the gateway");
                 slot.state.send_replace(State::Refused(failure));
             }
-            // Once per round, and less often the longer it lasts.
-            Err(failure) if nth.is_power_of_two() => {
+            // The first time, and less often the longer it lasts.
+            Err(failure) if (nth + 1).is_power_of_two() => {
                 tracing::warn!(server, %failure, "Iggy cannot be reached; trying again");
             }
             Err(_) => {}
