@@ -106,8 +106,8 @@ class Running:
             return None
 
     def stop(self) -> None:
-        """Has it leave as Ctrl-C does."""
-        self.process.send_signal(signal.SIGINT)
+        """Has it leave in order. SIGTERM: a shell without job control has what it starts in the background ignore SIGINT."""
+        self.process.send_signal(signal.SIGTERM)
         self.process.wait(WAIT_SECONDS_MAX)
 
 
