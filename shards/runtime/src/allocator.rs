@@ -3,7 +3,8 @@
 //! glibc's allocator sorts what many small requests left behind when somebody asks for a large block: after a
 //! rebalance of 9,500 members the next frame of a megabyte, or the next answer that names them all, took its shard
 //! 2 to 3 ms. mimalloc keeps sizes apart and has no such moment. It gives freed memory back to the system by itself, and
-//! needs nothing but a C compiler to be built. Huge pages are off: the kernel clears 2 MiB in one go, up to 5 ms.
+//! needs nothing but a C compiler to be built. Huge pages are off: with them a run had some 90 slices over 1 ms, without
+//! them one.
 
 /// The allocator of a process that serves, for its `#[global_allocator]`.
 pub use mimalloc::MiMalloc as Allocator;
