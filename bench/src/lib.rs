@@ -1,0 +1,14 @@
+//! `ringgate-bench`: a load generator for systems that speak Kafka's protocol.
+//!
+//! A run goes from flags to a checked plan ([`plan`]), from there to executors that each drive their share
+//! of a scenario ([`scenario`]) on an open or closed loop, into recorders ([`measure`]) whose histograms are
+//! merged, never averaged, and ends as one [`result::RunResult`], which everything that is shown or judged
+//! is made of. What must stay true: a request's latency counts from the moment it was meant to be sent; a
+//! late slot is kept; a run whose generator was late says so and is invalid.
+
+pub mod limits;
+pub mod measure;
+pub mod plan;
+pub mod result;
+pub mod scenario;
+pub mod stop;

@@ -1,0 +1,243 @@
+//! One executor's recorder.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::limits::{LATENCY_DIGITS, LATENCY_MAX};
+
+/// The measured window: what was meant to be sent inside it counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// The schedule begins: warm-up.
+    pub start: Instant,
+    /// Warm-up is over.
+    pub measure_from: Instant,
+    /// The schedule ends; what is outstanding then is still waited for.
+    pub end: Instant,
+}
+
+impl Window {
+    /// Which phase a request belongs to that was meant to be sent then.
+    pub fn phase(&self, intended: Instant) -> Phase {
+        if intended < self.measure_from { Phase::WarmUp } else { Phase::Measured }
+    }
+}
+
+/// Part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Before the measured window: shown while it runs, in no result.
+    WarmUp,
+    /// What the result is made of.
+    Measured,
+}
+
+/// A series of one recorder: an index, so that recording looks up no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeriesId(usize);
+
+/// A series' latencies, in ns, and how many were longer than [`LATENCY_MAX`].
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    /// In ns.
+    pub histogram: Histogram<u64>,
+    /// Recorded as [`LATENCY_MAX`].
+    pub clipped: u64,
+}
+
+impl Latencies {
+    /// None yet.
+    pub fn new() -> Latencies {
+        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos() as u64, LATENCY_DIGITS)
+            .expect("bounds are constants that fit");
+        Latencies { histogram, clipped: 0 }
+    }
+
+    /// Records one.
+    pub fn record(&mut self, latency: Duration) {
+        if latency > LATENCY_MAX {
+            self.clipped += 1;
+        }
+        self.histogram.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(1));
+    }
+
+    /// Adds another part's: percentiles come from merged histograms only.
+    pub fn merge(&mut self, other: &Latencies) {
+        self.clipped += other.clipped;
+        self.histogram.add(&other.histogram).expect("the same bounds");
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies::new()
+    }
+}
+
+/// Counters of a phase: requests, records, bytes, errors.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// By name: `<operation>.requests`, `records`, `bytes`, `overflow`, ...
+    pub counters: BTreeMap<&'static str, u64>,
+    /// By operation and Kafka error code; -1,001 and below are the generator's own (see
+    /// [`crate::result::errors`]).
+    pub errors: BTreeMap<(&'static str, i16), u64>,
+}
+
+/// What one executor recorded since the last take.
+#[derive(Debug, Clone, Default)]
+pub struct Interval {
+    /// Latencies by phase and series name; only series with at least one value.
+    pub latencies: BTreeMap<(Phase, &'static str), Latencies>,
+    /// Counters by phase.
+    pub counted: BTreeMap<Phase, Counted>,
+}
+
+impl Interval {
+    /// Adds another part's.
+    pub fn merge(&mut self, other: &Interval) {
+        for (key, latencies) in &other.latencies {
+            self.latencies.entry(*key).or_default().merge(latencies);
+        }
+        for (phase, counted) in &other.counted {
+            let mine = self.counted.entry(*phase).or_default();
+            for (name, count) in &counted.counters {
+                *mine.counters.entry(name).or_default() += count;
+            }
+            for (key, count) in &counted.errors {
+                *mine.errors.entry(*key).or_default() += count;
+            }
+        }
+    }
+}
+
+/// See the [module](super).
+#[derive(Debug, Clone)]
+pub struct Recorder(Rc<RefCell<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    window: Option<Window>,
+    names: Vec<&'static str>,
+    /// Per series, per phase; made when first used.
+    latencies: Vec<[Option<Latencies>; 2]>,
+    counted: [Counted; 2],
+}
+
+impl Recorder {
+    /// Nothing recorded; until [`Recorder::begin`] everything is warm-up.
+    pub fn new() -> Recorder {
+        Recorder(Rc::new(RefCell::new(Inner {
+            window: None,
+            names: Vec::new(),
+            latencies: Vec::new(),
+            counted: Default::default(),
+        })))
+    }
+
+    /// From now on phases are told by this window.
+    pub fn begin(&self, window: Window) {
+        self.0.borrow_mut().window = Some(window);
+    }
+
+    /// The series with this name, made if there is none.
+    pub fn series(&self, name: &'static str) -> SeriesId {
+        let mut inner = self.0.borrow_mut();
+        if let Some(at) = inner.names.iter().position(|known| *known == name) {
+            return SeriesId(at);
+        }
+        inner.names.push(name);
+        inner.latencies.push([None, None]);
+        SeriesId(inner.names.len() - 1)
+    }
+
+    /// Records a latency of something that was meant to begin at `intended`.
+    pub fn record(&self, series: SeriesId, intended: Instant, latency: Duration) {
+        let mut inner = self.0.borrow_mut();
+        let phase = inner.phase(intended);
+        inner.latencies[series.0][phase as usize].get_or_insert_default().record(latency);
+    }
+
+    /// Adds to a counter, for something that was meant to begin at `intended`.
+    pub fn count(&self, name: &'static str, intended: Instant, by: u64) {
+        let mut inner = self.0.borrow_mut();
+        let phase = inner.phase(intended);
+        *inner.counted[phase as usize].counters.entry(name).or_default() += by;
+    }
+
+    /// Counts an error of an operation by Kafka's code, or one of the generator's own.
+    pub fn error(&self, operation: &'static str, code: i16, intended: Instant) {
+        let mut inner = self.0.borrow_mut();
+        let phase = inner.phase(intended);
+        *inner.counted[phase as usize].errors.entry((operation, code)).or_default() += 1;
+    }
+
+    /// What was recorded since the last call; the recorder begins anew.
+    pub fn take(&self) -> Interval {
+        let mut inner = self.0.borrow_mut();
+        let inner = &mut *inner;
+        let mut interval = Interval::default();
+        for (name, phases) in inner.names.iter().zip(&mut inner.latencies) {
+            for (phase, slot) in [Phase::WarmUp, Phase::Measured].into_iter().zip(phases) {
+                if let Some(latencies) = slot.take() {
+                    interval.latencies.insert((phase, name), latencies);
+                }
+            }
+        }
+        for (phase, slot) in [Phase::WarmUp, Phase::Measured].into_iter().zip(&mut inner.counted) {
+            interval.counted.insert(phase, std::mem::take(slot));
+        }
+        interval
+    }
+}
+
+impl Default for Recorder {
+    fn default() -> Recorder {
+        Recorder::new()
+    }
+}
+
+impl Inner {
+    fn phase(&self, intended: Instant) -> Phase {
+        self.window.map_or(Phase::WarmUp, |window| window.phase(intended))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_due_before_the_window_is_warm_up_whenever_it_is_answered() {
+        let start = Instant::now();
+        let window =
+            Window { start, measure_from: start + Duration::from_secs(1), end: start + Duration::from_secs(2) };
+        let recorder = Recorder::new();
+        recorder.begin(window);
+        let rt = recorder.series("produce.rt");
+        assert_eq!(recorder.series("produce.rt"), rt);
+        recorder.record(rt, start, Duration::from_millis(1_500));
+        recorder.record(rt, window.measure_from, Duration::from_millis(2));
+        recorder.count("records", start, 5);
+        recorder.error("produce", 6, window.measure_from);
+        let interval = recorder.take();
+        let measured = &interval.latencies[&(Phase::Measured, "produce.rt")];
+        assert_eq!((measured.histogram.len(), measured.histogram.max() / 10_000), (1, 200));
+        assert_eq!(interval.latencies[&(Phase::WarmUp, "produce.rt")].histogram.len(), 1);
+        assert_eq!(interval.counted[&Phase::WarmUp].counters["records"], 5);
+        assert_eq!(interval.counted[&Phase::Measured].errors[&("produce", 6)], 1);
+        assert!(recorder.take().latencies.is_empty());
+    }
+
+    #[test]
+    fn latencies_over_the_longest_are_kept_and_counted_as_clipped() {
+        let mut latencies = Latencies::new();
+        latencies.record(LATENCY_MAX + Duration::from_secs(1));
+        latencies.record(Duration::from_micros(3));
+        assert_eq!((latencies.histogram.len(), latencies.clipped), (2, 1));
+    }
+}

@@ -1,0 +1,124 @@
+//! What every scenario has.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A flag's value cannot be: exit code 2. Names the flag, the value, and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--{flag} {value}: {allowed}")]
+pub struct UsageError {
+    /// Without dashes.
+    pub flag: &'static str,
+    /// As given.
+    pub value: String,
+    /// What would be right.
+    pub allowed: String,
+}
+
+/// When requests are meant to be sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// By a schedule, whatever the target does.
+    Open {
+        /// Requests per second over all executors.
+        rate: f64,
+        /// How they are spread.
+        arrivals: Arrivals,
+    },
+    /// The next when an earlier one is answered: as many outstanding as there are connections times in-flight.
+    Closed,
+}
+
+/// How a schedule's slots are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Evenly.
+    Constant,
+    /// As from many independent clients; decided by the seed.
+    Poisson,
+}
+
+/// How connections are secured.
+#[derive(Debug, Clone, Default)]
+pub struct Security {
+    /// TLS, when asked for.
+    pub tls: Option<Tls>,
+    /// SASL, when asked for.
+    pub sasl: Option<Sasl>,
+}
+
+/// TLS parameters.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// PEM file of authorities; the system's when none.
+    pub ca: Option<PathBuf>,
+    /// Name to expect in the certificate; the host that is connected to when none.
+    pub server_name: Option<String>,
+    /// Take any certificate: for tests only, and noted in the result.
+    pub insecure: bool,
+}
+
+/// SASL parameters; the password is shown nowhere.
+#[derive(Clone)]
+pub struct Sasl {
+    /// How.
+    pub mechanism: SaslMechanism,
+    /// Who.
+    pub username: String,
+    /// The password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Sasl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sasl")
+            .field("mechanism", &self.mechanism)
+            .field("username", &self.username)
+            .finish_non_exhaustive()
+    }
+}
+
+/// SASL mechanisms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaslMechanism {
+    /// PLAIN, RFC 4616.
+    Plain,
+    /// SCRAM-SHA-256, RFC 5802 and 7677.
+    ScramSha256,
+    /// SCRAM-SHA-512.
+    ScramSha512,
+}
+
+/// What every scenario has, checked.
+#[derive(Debug, Clone)]
+pub struct Common {
+    /// `host:port` of the target's bootstrap servers, at least one.
+    pub bootstrap: Vec<String>,
+    /// A name for the target in reports.
+    pub name: String,
+    /// Open or closed loop.
+    pub load: Load,
+    /// The measured window.
+    pub duration: Duration,
+    /// What goes before it and counts in no result.
+    pub warmup: Duration,
+    /// Connections over all executors, where the scenario does not say itself how many.
+    pub connections: usize,
+    /// Requests outstanding per connection at most.
+    pub in_flight: usize,
+    /// Requests outstanding over all connections of an executor at most; more are counted as overflow and wait.
+    pub max_outstanding: usize,
+    /// How long an answer may take.
+    pub request_timeout: Duration,
+    /// Decides every random choice.
+    pub seed: u64,
+    /// TLS and SASL.
+    pub security: Security,
+    /// Versions that were pinned, by API key; otherwise the highest that both sides have.
+    pub api_versions: BTreeMap<i16, i16>,
+    /// Local addresses to connect from, in turn: one address pair has 28,000 to 64,000 ports. None: the kernel's choice.
+    pub source_ips: Vec<std::net::IpAddr>,
+    /// Prefix of every topic and group that the run makes; fresh for every run.
+    pub prefix: String,
+}

@@ -1,0 +1,80 @@
+//! Scenarios: what load is.
+//!
+//! A scenario is a value per executor. The engine calls, in this order: [`Scenario::found`] once, on executor 0,
+//! for what all share (topics, coordinators' addresses); [`Scenario::prepare`] on each executor (connections, groups);
+//! when all are ready, [`Scenario::drive`] with the window they share; then [`Scenario::finish`], which stops what runs,
+//! waits for what is outstanding, and tells what it found.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use crate::measure::{Recorder, Window};
+use crate::plan::Common;
+use crate::result::{Checks, Parameter, Value};
+use crate::stop::Stop;
+
+/// What a scenario gets on its executor.
+#[derive(Clone)]
+pub struct Seat {
+    /// This executor's number, from 0.
+    pub executor: u16,
+    /// How many executors share the load: each drives its part of the rate, connections and members.
+    pub executors: u16,
+    /// What every scenario has: target, loop, security, limits.
+    pub common: Rc<Common>,
+    /// Where latencies, counts and errors go.
+    pub recorder: Recorder,
+    /// Tells that the run is to end early.
+    pub stop: Stop,
+    /// The seed of this executor's random choices, derived from the run's.
+    pub seed: u64,
+}
+
+/// A run cannot begin: exit code 3. Says what was tried and what the answer was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SetupError(pub String);
+
+/// A run cannot go on: exit code 4, with what there is written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Aborted(pub String);
+
+/// What one executor's part of a scenario found; the engine joins them by adding.
+#[derive(Debug, Clone, Default)]
+pub struct Findings {
+    /// What was wrong with what was moved.
+    pub checks: Checks,
+    /// Values that are no counters: summed over executors unless the scenario's part 0 alone gives them.
+    pub values: BTreeMap<String, Value>,
+    /// For the reader.
+    pub notes: Vec<String>,
+}
+
+/// See the [module](self).
+pub trait Scenario: Sized + 'static {
+    /// Its name on the command line.
+    const NAME: &'static str;
+    /// The operation that `rt`, `st` and `wt` mean when no operation is named.
+    const PRIMARY: &'static str;
+    /// Its own parameters, checked.
+    type Plan: Clone + Send + 'static;
+    /// What `found` makes for all executors.
+    type Shared: Clone + Send + 'static;
+
+    /// Its parameters as a reader would write them.
+    fn parameters(plan: &Self::Plan) -> Vec<Parameter>;
+
+    /// Makes what all executors share; runs once, on executor 0.
+    fn found(plan: &Self::Plan, seat: &Seat) -> impl Future<Output = Result<Self::Shared, SetupError>>;
+
+    /// Makes this executor's part ready: connections, groups.
+    fn prepare(plan: &Self::Plan, shared: &Self::Shared, seat: &Seat)
+    -> impl Future<Output = Result<Self, SetupError>>;
+
+    /// Drives load until the window ends or the seat is told to stop.
+    fn drive(&mut self, seat: &Seat, window: Window) -> impl Future<Output = Result<(), Aborted>>;
+
+    /// Waits for what is outstanding (bounded by the request timeout), closes, and tells what was found.
+    fn finish(self, seat: &Seat) -> impl Future<Output = Findings>;
+}
