@@ -6,6 +6,7 @@
 //! is made of. What must stay true: a request's latency counts from the moment it was meant to be sent; a
 //! late slot is kept; a run whose generator was late says so and is invalid.
 
+pub mod compare;
 pub mod limits;
 pub mod measure;
 pub mod plan;
