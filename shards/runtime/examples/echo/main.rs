@@ -1,8 +1,9 @@
 //! A TCP echo server on the runtime facade: the baseline that a gateway's round trip is held against.
 //!
-//! `echo [--listen ADDRESS] [--shards N] [--cpus LIST|none] [--spin MICROSECONDS]`; it prints the address
-//! that all shards share and runs until it is killed. Frames are a `u32` big-endian length and as many
-//! bytes.
+//! `echo [--listen ADDRESS] [--shards N] [--cpus LIST|none] [--spin MICROSECONDS] [--answer BYTES]`; it prints
+//! the address that all shards share and runs until it is killed. Frames are a `u32` big-endian length and as
+//! many bytes. With `--answer` each frame is answered by one of so many bytes instead of by itself: the send
+//! loop that a Fetch from memory is held against.
 
 mod server;
 
@@ -10,6 +11,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bytes::{BufMut, Bytes, BytesMut};
 use ringgate_runtime::{BoundListener, Config, Executors, ListenOptions, Placement, allowed_cpus};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -17,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut shards = None;
     let mut placement = Placement::Cpus(allowed_cpus()?);
     let mut spin = Duration::ZERO;
+    let mut fixed = None;
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
         let value = args.next().ok_or_else(|| format!("{flag} needs a value"))?;
@@ -26,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--cpus" if value == "none" => placement = Placement::Unpinned,
             "--cpus" => placement = Placement::Cpus(value.split(',').map(str::parse).collect::<Result<_, _>>()?),
             "--spin" => spin = Duration::from_micros(value.parse()?),
+            "--answer" => fixed = Some(frame(value.parse()?)),
             _ => return Err(format!("unknown flag {flag}").into()),
         }
     }
@@ -47,13 +51,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{address}");
     let mut listeners = listeners.into_iter();
     executors.run(|_| {
-        let listener = listeners.next();
+        let (listener, fixed) = (listeners.next(), fixed.clone());
         move || async move {
             if let Some(listener) = listener {
-                server::serve(listener.into_listener()).await;
+                server::serve(listener.into_listener(), fixed).await;
             }
         }
     });
     executors.join();
     Ok(())
+}
+
+/// A frame of so many bytes after its length, made once: what a Fetch from memory costs at the least.
+fn frame(bytes: u32) -> Bytes {
+    let mut frame = BytesMut::with_capacity(4 + bytes as usize);
+    frame.put_u32(bytes);
+    frame.put_bytes(0, bytes as usize);
+    frame.freeze()
 }

@@ -1,4 +1,4 @@
-//! An echo of length-prefixed frames, with nothing in it but the runtime.
+//! An echo of length-prefixed frames, or an answer of a fixed size to each, with nothing in it but the runtime.
 
 use std::rc::Rc;
 
@@ -8,16 +8,16 @@ use ringgate_runtime::{Budget, BufferPool, TcpListener, TcpStream};
 /// A frame is refused above this size, in bytes.
 const FRAME_MAX: usize = 16 << 20;
 
-/// Accepts and serves until the shard ends.
-pub async fn serve(listener: TcpListener) {
+/// Accepts and serves until the shard ends. With `fixed` that goes back for each frame, otherwise the frame itself.
+pub async fn serve(listener: TcpListener, fixed: Option<Bytes>) {
     let pool = Rc::new(BufferPool::new());
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let pool = pool.clone();
+                let (pool, fixed) = (pool.clone(), fixed.clone());
                 ringgate_runtime::spawn(async move {
                     // A connection that breaks is over, like one that ends.
-                    let _ = echo(&stream, &pool).await;
+                    let _ = answer(&stream, &pool, fixed.as_ref()).await;
                 })
                 .detach();
             }
@@ -29,8 +29,8 @@ pub async fn serve(listener: TcpListener) {
     }
 }
 
-/// Sends back every frame (`u32` big-endian length, then as many bytes), all that are complete at once.
-async fn echo(stream: &TcpStream, pool: &BufferPool) -> std::io::Result<()> {
+/// Answers every frame (`u32` big-endian length, then as many bytes), all that are complete at once.
+async fn answer(stream: &TcpStream, pool: &BufferPool, fixed: Option<&Bytes>) -> std::io::Result<()> {
     let mut held = BytesMut::new();
     let mut budget = Budget::new();
     while let Some(bytes) = stream.recv(pool).await? {
@@ -41,22 +41,31 @@ async fn echo(stream: &TcpStream, pool: &BufferPool) -> std::io::Result<()> {
             held.extend_from_slice(&bytes);
         }
         let complete = complete_frames(&held)?;
-        if complete > 0 {
-            let frames: Bytes = held.split_to(complete).freeze();
+        if complete.bytes > 0 {
+            let frames: Bytes = held.split_to(complete.bytes).freeze();
             if held.is_empty() {
                 // So that an idle connection holds no part of a block.
                 held = BytesMut::new();
             }
-            stream.send(vec![frames]).await?;
+            let answers = match fixed {
+                Some(frame) => vec![frame.clone(); complete.frames],
+                None => vec![frames],
+            };
+            stream.send(answers).await?;
         }
         budget.turn().await;
     }
     Ok(())
 }
 
-/// How many bytes the complete frames take.
-fn complete_frames(held: &[u8]) -> std::io::Result<usize> {
-    let mut rest = held;
+/// The complete frames at the front of what was read.
+struct Complete {
+    frames: usize,
+    bytes: usize,
+}
+
+fn complete_frames(held: &[u8]) -> std::io::Result<Complete> {
+    let (mut rest, mut frames) = (held, 0);
     while let Some(mut length) = rest.get(..4) {
         let size = length.get_u32() as usize;
         if size > FRAME_MAX {
@@ -64,6 +73,7 @@ fn complete_frames(held: &[u8]) -> std::io::Result<usize> {
         }
         let Some(after) = rest.get(4 + size..) else { break };
         rest = after;
+        frames += 1;
     }
-    Ok(held.len() - rest.len())
+    Ok(Complete { frames, bytes: held.len() - rest.len() })
 }
