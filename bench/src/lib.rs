@@ -7,9 +7,12 @@
 //! late slot is kept; a run whose generator was late says so and is invalid.
 
 pub mod compare;
+pub mod gate;
 pub mod limits;
 pub mod measure;
 pub mod plan;
+pub mod quantity;
 pub mod result;
 pub mod scenario;
 pub mod stop;
+pub mod terminal;

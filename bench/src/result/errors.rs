@@ -26,6 +26,14 @@ pub fn name(code: i16) -> String {
     }
 }
 
+/// Kafka's codes are -1 and those up to here; one that this build does not know is called by its number.
+const KAFKA_MAX: i16 = 255;
+
+/// Whether an error has this name.
+pub fn is_name(text: &str) -> bool {
+    text != "NONE" && (AUTHENTICATION_FAILED..=TIMED_OUT).chain(-1..=KAFKA_MAX).any(|code| name(code) == text)
+}
+
 /// `NotCoordinator` as Kafka writes it: `NOT_COORDINATOR`.
 fn screaming(camel: &str) -> String {
     let mut name = String::new();
