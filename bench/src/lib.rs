@@ -6,6 +6,8 @@
 //! is made of. What must stay true: a request's latency counts from the moment it was meant to be sent; a
 //! late slot is kept; a run whose generator was late says so and is invalid.
 
+pub mod batch;
+pub mod check;
 pub mod compare;
 pub mod gate;
 pub mod limits;

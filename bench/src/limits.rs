@@ -10,3 +10,20 @@ pub const LATENCY_DIGITS: u8 = 3;
 
 /// How often executors hand over what they recorded; one line of the series, one record of the log.
 pub const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The largest record value: what `max.request.size` and `message.max.bytes` would have to be raised for is far below.
+pub const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of the values that are made before a run: more than the last level of most caches holds, so that copying costs
+/// what it costs a real client, and made within milliseconds.
+pub const POOL_BYTES_MAX: usize = 32 << 20;
+
+/// Values made before a run: small records need no more to look different.
+pub const POOL_VALUES_MAX: usize = 64 << 10;
+
+/// Gaps and unacknowledged ranges that the check of delivery keeps per executor: a few MB. More come of a target that
+/// is beyond saving, and are counted without being told apart any further.
+pub const CHECK_RANGES_MAX: usize = 64 << 10;
+
+/// Violations that are told in words; the others are counted.
+pub const CHECK_EXAMPLES_MAX: usize = 20;

@@ -59,10 +59,15 @@ impl Latencies {
 
     /// Records one.
     pub fn record(&mut self, latency: Duration) {
+        self.record_n(latency, 1);
+    }
+
+    /// Records `count` that took equally long, such as the records of a batch that had one moment.
+    pub fn record_n(&mut self, latency: Duration, count: u64) {
         if latency > LATENCY_MAX {
-            self.clipped += 1;
+            self.clipped += count;
         }
-        self.histogram.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(1));
+        self.histogram.saturating_record_n(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX).max(1), count);
     }
 
     /// Adds another part's: percentiles come from merged histograms only.
@@ -157,9 +162,14 @@ impl Recorder {
 
     /// Records a latency of something that was meant to begin at `intended`.
     pub fn record(&self, series: SeriesId, intended: Instant, latency: Duration) {
+        self.record_n(series, intended, latency, 1);
+    }
+
+    /// Records the latency of `count` that were meant to begin at `intended` and took equally long.
+    pub fn record_n(&self, series: SeriesId, intended: Instant, latency: Duration, count: u64) {
         let mut inner = self.0.borrow_mut();
         let phase = inner.phase(intended);
-        inner.latencies[series.0][phase as usize].get_or_insert_default().record(latency);
+        inner.latencies[series.0][phase as usize].get_or_insert_default().record_n(latency, count);
     }
 
     /// Adds to a counter, for something that was meant to begin at `intended`.
@@ -238,6 +248,7 @@ mod tests {
         let mut latencies = Latencies::new();
         latencies.record(LATENCY_MAX + Duration::from_secs(1));
         latencies.record(Duration::from_micros(3));
-        assert_eq!((latencies.histogram.len(), latencies.clipped), (2, 1));
+        latencies.record_n(LATENCY_MAX * 2, 5);
+        assert_eq!((latencies.histogram.len(), latencies.clipped), (7, 6));
     }
 }

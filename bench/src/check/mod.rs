@@ -1,0 +1,6 @@
+//! Was what came back what was sent? Pure values: fed with what happened, they tell what was wrong.
+
+mod delivery;
+mod ranges;
+
+pub use delivery::{Delivery, Seen, StreamId};
