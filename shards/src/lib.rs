@@ -13,6 +13,7 @@ pub mod iggy_code;
 pub mod limits;
 mod log_driver;
 mod mailbox;
+mod meeting;
 pub mod metrics;
 pub mod op_counter;
 pub mod open_files;

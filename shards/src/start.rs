@@ -14,6 +14,7 @@ use crate::controller::{CONTROLLER, Controller};
 use crate::groups::Groups;
 use crate::log_driver::LogDriver;
 use crate::mailbox::{Mailbox, Mailroom};
+use crate::meeting::{Meeting, meeting};
 use crate::op_counter::OpCounter;
 use crate::open_files::OpenFiles;
 use crate::partitions::Partitions;
@@ -39,6 +40,15 @@ pub struct Seed {
     totals: Arc<Totals>,
     open_files: Arc<OpenFiles>,
     ops: Arc<OpCounter>,
+    stages: Stages,
+}
+
+/// How far the shards have come with their stop.
+struct Stages {
+    /// None has a connection left, so nobody asks another for anything that a client waits for.
+    unused: Meeting,
+    /// Each has finished, so nobody asks another for anything.
+    finished: Meeting,
 }
 
 /// What a shard keeps things with.
@@ -88,12 +98,14 @@ fn seeds_of(
     let (notifiers, notifieds): (Vec<Notifier>, Vec<Notified>) = kept.iter().map(|_| notifier()).unzip();
     let (mailroom, mailboxes) = Mailroom::new(notifiers, mailbox_capacity);
     let mailroom = Arc::new(mailroom);
+    let stages = meeting(kept.len()).zip(meeting(kept.len()));
     let seeds = kept
         .into_iter()
         .zip(mailboxes)
         .zip(notifieds)
+        .zip(stages)
         .enumerate()
-        .map(|(id, ((kept, mailbox), notified))| Seed {
+        .map(|(id, (((kept, mailbox), notified), (unused, finished)))| Seed {
             id: ShardId(id as u16),
             route,
             settings: settings.clone(),
@@ -106,6 +118,7 @@ fn seeds_of(
             totals: totals.clone(),
             open_files: open_files.clone(),
             ops: ops.clone(),
+            stages: Stages { unused, finished },
         })
         .collect();
     (mailroom, seeds)
@@ -165,7 +178,7 @@ impl Seed {
         if let Fsync::Interval(period) = shard.settings.fsync {
             tasks.push(ringgate_runtime::spawn_as("interval_sync", sync_every(shard.clone(), period)));
         }
-        Running { shard, tasks: RefCell::new(tasks) }
+        Running { shard, tasks: RefCell::new(tasks), stages: self.stages }
     }
 }
 
@@ -182,6 +195,7 @@ async fn sync_every(shard: ShardHandle, period: Duration) {
 pub struct Running {
     shard: ShardHandle,
     tasks: RefCell<Vec<ringgate_runtime::Task<()>>>,
+    stages: Stages,
 }
 
 impl Running {
@@ -190,10 +204,14 @@ impl Running {
         &self.shard
     }
 
-    /// Finishes the writes that have started and puts everything on disk.
+    /// Finishes the writes that have started and puts everything on disk. To be called once, when the shard has no
+    /// connection left; what the connections of other shards ask it for is answered until those have none either, and
+    /// this ends when all shards have finished.
     pub async fn finish(&self) {
+        self.stages.unused.of_all().await;
         self.shard.groups.finish(&self.shard).await;
         self.shard.store.finish(&self.shard).await;
+        self.stages.finished.of_all().await;
     }
 
     /// Ends the shard's own tasks: nothing is answered any more.

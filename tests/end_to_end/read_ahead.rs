@@ -9,8 +9,9 @@ use kafka_protocol::messages::{
 };
 
 use crate::common::eventually;
-use crate::common::gateway::{Gateway, Options};
+use crate::common::gateway::{Advertise, Gateway, Options};
 use crate::common::librdkafka::create_topic;
+use crate::common::partition::create;
 use crate::common::raw::{Raw, string, topic_name};
 use crate::connections::found_group_with_session;
 use crate::routing::{ask_for_member_id, join_request};
@@ -29,8 +30,8 @@ fn heartbeat(group: &str, member: &str) -> HeartbeatRequest {
         .with_generation_id(1)
 }
 
-fn waiting_fetch(topic: &str, max_wait_ms: i32) -> FetchRequest {
-    let partition = FetchPartition::default().with_partition(0).with_partition_max_bytes(1 << 20);
+fn waiting_fetch(topic: &str, partition: i32, max_wait_ms: i32) -> FetchRequest {
+    let partition = FetchPartition::default().with_partition(partition).with_partition_max_bytes(1 << 20);
     let topic = FetchTopic::default().with_topic(topic_name(topic)).with_partitions(vec![partition]);
     FetchRequest::default()
         .with_replica_id(BrokerId(-1))
@@ -108,7 +109,7 @@ async fn a_stop_answers_a_waiting_fetch_and_is_not_held_up_by_who_does_not_read(
     let mut gateway = Gateway::start(Options::new(2));
     create_topic(&gateway, "quiet", 1).await;
     let mut raw = Raw::connect(gateway.bootstrap());
-    let fetch = raw.send(11, &waiting_fetch("quiet", 60_000));
+    let fetch = raw.send(11, &waiting_fetch("quiet", 0, 60_000));
     let mut stalled = Raw::connect(gateway.bootstrap());
     for _ in 0..2_000 {
         stalled.send(9, &MetadataRequest::default());
@@ -122,4 +123,31 @@ async fn a_stop_answers_a_waiting_fetch_and_is_not_held_up_by_who_does_not_read(
     assert!(status.success(), "{status}");
     // Shorter than the fetch would have waited.
     assert!(began.elapsed() < Duration::from_secs(50));
+}
+
+/// Each Fetch is a question to the other shard, and one is asked when the one before it is answered.
+#[test]
+fn a_stop_answers_what_was_read_though_its_owner_has_no_connection_left() {
+    const FETCHES: usize = 100;
+    for (owner, elsewhere) in [(0, 1), (1, 0)] {
+        let options = Options::new(2).advertise(Advertise::Shards).set("max-requests-in-flight", FETCHES + 1);
+        let mut gateway = Gateway::start(options);
+        // The only connection.
+        let mut raw = Raw::connect(gateway.node_of_shard(elsewhere).addr);
+        create(&mut raw, "quiet", 2, &[]);
+        let metadata = raw.call(9, &MetadataRequest::default().with_topics(None));
+        let leader = BrokerId(gateway.node_of_shard(owner).id);
+        let partition = metadata.topics[0].partitions.iter().find(|partition| partition.leader_id == leader);
+        let partition = partition.expect("of two partitions each shard has one").partition_index;
+        let fetches: Vec<i32> =
+            (0..FETCHES).map(|_| raw.send(11, &waiting_fetch("quiet", partition, 60_000))).collect();
+        assert!(raw.is_silent(Duration::from_millis(300)), "the first waits, and the others for it");
+        let status = gateway.sigterm();
+        for fetch in fetches {
+            let fetched = raw.receive::<FetchRequest>(11, fetch);
+            assert_eq!((fetched.error_code, fetched.responses[0].partitions[0].high_watermark), (0, 0));
+        }
+        raw.assert_closed();
+        assert!(status.success(), "{status}");
+    }
 }
