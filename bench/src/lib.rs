@@ -10,6 +10,7 @@ pub mod batch;
 pub mod check;
 pub mod compare;
 pub mod gate;
+pub mod host;
 pub mod limits;
 pub mod measure;
 pub mod plan;

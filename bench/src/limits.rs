@@ -27,3 +27,13 @@ pub const CHECK_RANGES_MAX: usize = 64 << 10;
 
 /// Violations that are told in words; the others are counted.
 pub const CHECK_EXAMPLES_MAX: usize = 20;
+
+/// How often the server's process is looked at for its most memory and for its end: short against an interval, and two
+/// reads of a small file each.
+pub const SERVER_WATCH: Duration = Duration::from_millis(100);
+
+/// Threads of the server in a row of the series, the busiest: as many as a chart can tell apart.
+pub const SERVER_THREADS_SHOWN: usize = 16;
+
+/// A thread that used less than this share of the busiest one's CPU has another task than it: a timer, a log.
+pub const WORKING_THREAD_SHARE: f64 = 0.01;

@@ -189,6 +189,9 @@ pub struct Server {
     pub user_s: f64,
     /// System CPU seconds.
     pub system_s: f64,
+    /// CPU seconds, as exactly as the kernel tells: by thread in ns, unless threads ended meanwhile.
+    #[serde(default)]
+    pub cpu_s: f64,
     /// CPU seconds of it per wall second.
     pub cpu: f64,
     /// CPU per request of the primary operation, in us.
@@ -201,9 +204,15 @@ pub struct Server {
     pub rss_end_bytes: u64,
     /// As above.
     pub rss_max_bytes: u64,
+    /// Resident bytes with shared pages divided among their users, at the window's start and end.
+    #[serde(default)]
+    pub pss_start_bytes: Option<u64>,
+    /// As above.
+    #[serde(default)]
+    pub pss_end_bytes: Option<u64>,
     /// Open descriptors at the end.
     pub descriptors: u64,
-    /// Busiest thread's CPU over the mean of the threads that used any.
+    /// Busiest thread's CPU over the mean of the threads that used at least 1 % of that; 0 when none used any.
     pub thread_imbalance: f64,
     /// Its threads, busiest first.
     pub threads: Vec<Thread>,
@@ -217,10 +226,14 @@ pub struct Server {
     pub throttled_periods: Option<u64>,
     /// As above.
     pub throttled_s: Option<f64>,
-    /// Kernel counters that moved: `ListenOverflows`, `ListenDrops`, `RetransSegs`, ...
+    /// How much the kernel's counters of its network namespace moved: `ListenOverflows`, `ListenDrops` and
+    /// `RetransSegs` always, others when they did.
     pub kernel: BTreeMap<String, u64>,
     /// It ended or was replaced during the run, which makes the run invalid.
     pub restarted: bool,
+    /// What could not be read, and why; its value above is 0 or `None`.
+    #[serde(default)]
+    pub unread: BTreeMap<String, String>,
 }
 
 /// A server thread.
