@@ -8,6 +8,7 @@
 
 pub mod batch;
 pub mod check;
+pub mod client;
 pub mod compare;
 pub mod gate;
 pub mod host;

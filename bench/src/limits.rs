@@ -37,3 +37,28 @@ pub const SERVER_THREADS_SHOWN: usize = 16;
 
 /// A thread that used less than this share of the busiest one's CPU has another task than it: a timer, a log.
 pub const WORKING_THREAD_SHARE: f64 = 0.01;
+
+/// The largest answer that is read: above what a Fetch of 50 MiB, the default of clients, may come to with its last
+/// batch whole.
+pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
+
+/// Request timeouts are looked for every sixteenth of their length, but no more often than this.
+pub const TIMEOUT_LOOK_MIN: Duration = Duration::from_millis(5);
+
+/// And no more rarely than this.
+pub const TIMEOUT_LOOK_MAX: Duration = Duration::from_millis(250);
+
+/// Connections whose timeouts are looked at before others get their turn: some 10 us.
+pub const TIMEOUT_LOOK_SLOTS: usize = 4_096;
+
+/// Answers of one connection that are taken in before others get their turn.
+pub const ANSWERS_TURN: usize = 64;
+
+/// Connections for questions of the client's own (who leads, who coordinates) at a time.
+pub const CONTROL_CONNECTIONS: usize = 4;
+
+/// Between two attempts at such a question.
+pub const CONTROL_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long Kafka may take for changes of topics; it answers before they are complete otherwise.
+pub const TOPIC_CHANGE_TIMEOUT: Duration = Duration::from_secs(30);

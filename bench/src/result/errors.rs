@@ -10,6 +10,8 @@ pub const CONNECT_FAILED: i16 = -1_003;
 pub const BAD_RESPONSE: i16 = -1_004;
 /// TLS or SASL failed.
 pub const AUTHENTICATION_FAILED: i16 = -1_005;
+/// Both sides share no version of an API, or not the pinned one.
+pub const NO_SHARED_VERSION: i16 = -1_006;
 
 /// The name of a code: Kafka's own, or the generator's.
 pub fn name(code: i16) -> String {
@@ -19,6 +21,7 @@ pub fn name(code: i16) -> String {
         CONNECT_FAILED => "CONNECT_FAILED".into(),
         BAD_RESPONSE => "BAD_RESPONSE".into(),
         AUTHENTICATION_FAILED => "AUTHENTICATION_FAILED".into(),
+        NO_SHARED_VERSION => "NO_SHARED_VERSION".into(),
         code => match kafka_protocol::error::ResponseError::try_from_code(code) {
             None => "NONE".into(),
             Some(error) => screaming(&format!("{error:?}")),

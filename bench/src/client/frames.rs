@@ -1,0 +1,197 @@
+//! Frames: requests as they are written, answers as they are read.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use kafka_protocol::messages::ApiKey;
+use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request};
+
+use super::CallError;
+use crate::limits::RESPONSE_BYTES_MAX;
+
+/// Who the requests say they are from.
+const CLIENT_ID: &[u8] = b"ringgate-bench";
+
+/// Bytes of the length in front of a frame.
+const LENGTH_BYTES: usize = 4;
+
+/// Length, API, version, correlation id, length of the client id, the client id, and a count of tags.
+const HEAD_BYTES_MAX: usize = 4 + 2 + 2 + 4 + 2 + CLIENT_ID.len() + 1;
+
+/// The two header versions that an API's version comes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// The request's header ends with tags.
+    tagged_request: bool,
+    /// The answer's header ends with tags.
+    tagged_response: bool,
+}
+
+impl Shape {
+    /// Of an API that the codec may not know, which is then taken for an old one.
+    pub(super) fn of(api: i16, version: i16) -> Shape {
+        let key = ApiKey::try_from(api).ok();
+        Shape {
+            tagged_request: key.is_some_and(|key| key.request_header_version(version) >= 2),
+            tagged_response: key.is_some_and(|key| key.response_header_version(version) >= 1),
+        }
+    }
+}
+
+/// A request's length and header, in front of `body_bytes` of body; with room for them.
+pub(super) fn head(api: i16, version: i16, correlation: i32, body_bytes: usize, room: usize) -> BytesMut {
+    let tagged = Shape::of(api, version).tagged_request;
+    let mut frame = BytesMut::with_capacity(HEAD_BYTES_MAX + room);
+    let header = HEAD_BYTES_MAX - LENGTH_BYTES - usize::from(!tagged);
+    frame.put_i32(i32::try_from(header + body_bytes).unwrap_or(i32::MAX));
+    frame.put_i16(api);
+    frame.put_i16(version);
+    frame.put_i32(correlation);
+    frame.put_i16(CLIENT_ID.len() as i16);
+    frame.put_slice(CLIENT_ID);
+    if tagged {
+        frame.put_u8(0);
+    }
+    frame
+}
+
+/// A whole request in one piece.
+///
+/// # Errors
+/// The request does not fit the version.
+pub(super) fn request<R: Request>(version: i16, correlation: i32, request: &R) -> Result<Bytes, CallError> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        CallError::NoVersion(format!("API {} version {version} cannot be written: {error}", R::KEY))
+    };
+    let size = request.compute_size(version).map_err(|error| wrong(&error))?;
+    let mut frame = head(R::KEY, version, correlation, size, size);
+    request.encode(&mut frame, version).map_err(|error| wrong(&error))?;
+    Ok(frame.freeze())
+}
+
+/// The body of a request, for frames that are put together from segments.
+///
+/// # Errors
+/// The request does not fit the version.
+pub(super) fn body<R: Encodable>(version: i16, request: &R) -> Result<Bytes, CallError> {
+    let mut body = BytesMut::new();
+    let wrong = |error| CallError::NoVersion(format!("a request of version {version} cannot be written: {error}"));
+    request.encode(&mut body, version).map_err(wrong)?;
+    Ok(body.freeze())
+}
+
+/// Where the answer that begins like this ends.
+///
+/// # Errors
+/// The length cannot be.
+pub(super) fn end_of_answer(head: &[u8]) -> Result<usize, CallError> {
+    let length = head.first_chunk::<LENGTH_BYTES>().map_or(-1, |length| i32::from_be_bytes(*length));
+    match usize::try_from(length) {
+        Ok(bytes) if (LENGTH_BYTES..=RESPONSE_BYTES_MAX).contains(&bytes) => Ok(LENGTH_BYTES + bytes),
+        _ => Err(CallError::BadResponse(format!(
+            "a frame of {length} bytes, allowed are {LENGTH_BYTES} to {RESPONSE_BYTES_MAX}: is this a Kafka listener?"
+        ))),
+    }
+}
+
+/// Bytes that must be there before [`end_of_answer`] can say anything.
+pub(super) const ANSWER_HEAD_BYTES: usize = LENGTH_BYTES;
+
+/// Takes length and header off a whole answer and gives its body, if it answers that request.
+///
+/// # Errors
+/// It answers another request, or its header cannot be read.
+pub(super) fn body_of_answer(frame: BytesMut, correlation: i32, shape: Shape) -> Result<Bytes, CallError> {
+    let mut frame = frame.freeze();
+    let short = || CallError::BadResponse("an answer ends within its header".into());
+    if frame.len() < 2 * LENGTH_BYTES {
+        return Err(short());
+    }
+    frame.advance(LENGTH_BYTES);
+    let answers = frame.get_i32();
+    if answers != correlation {
+        return Err(CallError::BadResponse(format!("an answer to request {answers}, request {correlation} is next")));
+    }
+    if shape.tagged_response {
+        skip_tags(&mut frame).ok_or_else(short)?;
+    }
+    Ok(frame)
+}
+
+fn skip_tags(bytes: &mut Bytes) -> Option<()> {
+    for _ in 0..uvarint(bytes)? {
+        uvarint(bytes)?;
+        let size = uvarint(bytes)? as usize;
+        if size > bytes.len() {
+            return None;
+        }
+        bytes.advance(size);
+    }
+    Some(())
+}
+
+fn uvarint(bytes: &mut Bytes) -> Option<u32> {
+    let mut value = 0u64;
+    for shift in (0..35).step_by(7) {
+        let byte = bytes.try_get_u8().ok()?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return u32::try_from(value).ok();
+        }
+    }
+    None
+}
+
+/// Reads the body of an answer to `R`; bytes in it stay slices of it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn decode<R: Request>(mut body: Bytes, version: i16) -> Result<R::Response, CallError> {
+    R::Response::decode(&mut body, version)
+        .map_err(|error| CallError::BadResponse(format!("an answer to API {} version {version}: {error}", R::KEY)))
+}
+
+/// The header of `R`'s requests and answers, for [`body_of_answer`].
+pub(super) fn shape_of<R: Request>(version: i16) -> Shape {
+    Shape {
+        tagged_request: R::header_version(version) >= 2,
+        tagged_response: R::Response::header_version(version) >= 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::{HeartbeatRequest, RequestHeader};
+    use kafka_protocol::protocol::StrBytes;
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_what_the_codec_reads() {
+        for version in 0..=4 {
+            let wanted =
+                HeartbeatRequest::default().with_member_id(StrBytes::from_static_str("m")).with_generation_id(7);
+            let mut frame = request(version, 9, &wanted).expect("a frame");
+            assert_eq!(frame.get_i32() as usize, frame.len());
+            let header =
+                RequestHeader::decode(&mut frame, HeartbeatRequest::header_version(version)).expect("a header");
+            assert_eq!((header.request_api_key, header.request_api_version, header.correlation_id), (12, version, 9));
+            assert_eq!(header.client_id.as_deref(), Some("ringgate-bench"));
+            assert_eq!(HeartbeatRequest::decode(&mut frame, version).expect("a request"), wanted);
+            assert!(frame.is_empty());
+            assert_eq!(shape_of::<HeartbeatRequest>(version), Shape::of(12, version));
+        }
+    }
+
+    #[test]
+    fn an_answer_to_another_request_and_lengths_that_cannot_be_are_errors() {
+        let answer = |bytes: &[u8]| body_of_answer(BytesMut::from(bytes), 5, Shape::of(12, 4));
+        assert_eq!(answer(&[0, 0, 0, 7, 0, 0, 0, 5, 0, 42, 43]).expect("an answer"), &[42, 43][..]);
+        assert_eq!(answer(&[0, 0, 0, 8, 0, 0, 0, 5, 1, 3, 1, 9, 42]).expect("an answer"), &[42][..]);
+        for wrong in [&[0, 0, 0, 5, 0, 0, 0, 6, 0][..], &[0, 0, 0, 4, 0, 0, 0, 5], &[0, 0, 0, 6, 0, 0, 0, 5, 1, 3]] {
+            assert!(matches!(answer(wrong), Err(CallError::BadResponse(_))), "{wrong:?}");
+        }
+        for wrong in [-1, 0, 3, RESPONSE_BYTES_MAX as i32 + 1] {
+            assert!(end_of_answer(&wrong.to_be_bytes()).is_err(), "{wrong}");
+        }
+        assert_eq!(end_of_answer(&6i32.to_be_bytes()).expect("a length"), 10);
+    }
+}

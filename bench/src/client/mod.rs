@@ -1,0 +1,30 @@
+//! A lean Kafka client: what load is sent through.
+//!
+//! A [`Target`] is what one executor knows of the system under load: how to connect to it, which versions both
+//! sides have, who leads a partition or coordinates a group. A [`Connection`] has one request out at a time and no
+//! task of its own; a [`Pipeline`] has many, and one task. What must stay true: nothing a peer sends is allocated
+//! for before it is there, every wait is bounded by the request timeout, an answer is matched to its request by
+//! the correlation id, and bytes of records are neither copied on the way out nor on the way in.
+
+mod address;
+mod admin;
+mod connection;
+mod deadlines;
+mod error;
+mod frames;
+mod link;
+mod metadata;
+mod permits;
+mod pipeline;
+mod target;
+mod transport;
+mod versions;
+
+pub use address::Address;
+pub use connection::Connection;
+pub use error::CallError;
+pub use frames::decode;
+pub use link::{Answered, Complete, Link, Submit};
+pub use metadata::Topic;
+pub use pipeline::{Answer, Pipeline};
+pub use target::{Steps, Target};

@@ -1,0 +1,58 @@
+//! The client against a peer that answers as each test says.
+
+mod calls;
+mod peer;
+mod pipelines;
+mod targets;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ringgate_bench::plan::{Common, Load, Security};
+use ringgate_runtime::{Config, Executors, Placement};
+
+/// Far above what anything here takes.
+const LIVENESS: Duration = Duration::from_secs(30);
+
+/// Runs a test on an executor, and gives what it came to.
+fn on_executor<T, F>(test: impl FnOnce() -> F + Send + 'static) -> T
+where
+    T: Send + 'static,
+    F: Future<Output = T> + 'static,
+{
+    let config = Config { shards: 1, placement: Placement::Unpinned, spin: Duration::ZERO };
+    let mut executors = Executors::start(&config).expect("an executor");
+    let came = Arc::new(Mutex::new(None));
+    let tell = came.clone();
+    let mut test = Some(test);
+    executors.run(move |_| {
+        let (test, tell) = (test.take().expect("one executor"), tell.clone());
+        move || async move {
+            let output = ringgate_runtime::timeout(LIVENESS, test()).await.expect("it ends");
+            *tell.lock().expect("nobody panics with it") = Some(output);
+        }
+    });
+    executors.join();
+    let came = came.lock().expect("nobody panics with it").take();
+    came.expect("it has ended")
+}
+
+fn common(bootstrap: &[String]) -> Common {
+    Common {
+        bootstrap: bootstrap.to_vec(),
+        name: "peer".into(),
+        load: Load::Closed,
+        duration: Duration::from_secs(1),
+        warmup: Duration::ZERO,
+        connections: 1,
+        in_flight: 2,
+        max_outstanding: 100,
+        request_timeout: LIVENESS,
+        seed: 1,
+        security: Security::default(),
+        api_versions: BTreeMap::new(),
+        source_ips: Vec::new(),
+        prefix: "run".into(),
+    }
+}
