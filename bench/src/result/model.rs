@@ -9,6 +9,7 @@ pub const SCHEMA: &str = "ringgate-bench/1";
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RunResult {
     /// [`SCHEMA`].
     pub schema: String,
@@ -55,6 +56,7 @@ pub struct RunResult {
 
 /// What was loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Target {
     /// As given.
     pub bootstrap: String,
@@ -66,6 +68,7 @@ pub struct Target {
 
 /// One parameter in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Parameter {
     /// The flag, without dashes.
     pub name: String,
@@ -77,6 +80,7 @@ pub struct Parameter {
 
 /// Whether a run may be believed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// False: the numbers describe the generator, not the target; exit code 5.
     pub valid: bool,
@@ -90,6 +94,7 @@ pub struct Verdict {
 
 /// A series' latencies, all in ns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Values.
     pub count: u64,
@@ -111,6 +116,7 @@ pub struct Latency {
 
 /// A measured value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Value {
     /// In the unit.
     pub value: f64,
@@ -120,6 +126,7 @@ pub struct Value {
 
 /// Units of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// A number of things.
@@ -138,6 +145,7 @@ pub enum Unit {
 
 /// An error and how often.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ErrorCount {
     /// The operation (`produce`, `heartbeat`, ...).
     pub operation: String,
@@ -151,6 +159,7 @@ pub struct ErrorCount {
 
 /// What was wrong with what was moved; a scenario fills in what it can check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Checks {
     /// Found wrong, by kind: `lost`, `duplicated`, `reordered`, `corrupt`, `owned_twice`, `unassigned`,
     /// `fenced_commits`, ... A kind that was checked and is fine is there with 0.
@@ -161,6 +170,7 @@ pub struct Checks {
 
 /// How well the generator kept its schedule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Health {
     /// Slots of the schedule in the measured window.
     pub slots: u64,
@@ -180,6 +190,7 @@ pub struct Health {
 
 /// What the server used in the measured window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Server {
     /// Its process.
     pub pid: u32,
@@ -238,6 +249,7 @@ pub struct Server {
 
 /// A server thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Thread {
     /// Its name.
     pub name: String,
@@ -249,6 +261,7 @@ pub struct Thread {
 
 /// What one interval saw.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IntervalRow {
     /// Its end since the schedule's start, in s.
     pub at_s: f64,
@@ -268,6 +281,7 @@ pub struct IntervalRow {
 
 /// One series in one interval, in ns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyRow {
     /// Values.
     pub count: u64,
@@ -283,6 +297,7 @@ pub struct LatencyRow {
 
 /// The server in one interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerRow {
     /// CPU seconds per wall second.
     pub cpu: f64,
@@ -296,6 +311,7 @@ pub struct ServerRow {
 
 /// `env.json`: where it ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Environment {
     /// By name: CPU model, microcode, cores, memory, kernel, its command line, governor, mitigations, clock source, NICs,
     /// limits, versions, control group, the exact command.

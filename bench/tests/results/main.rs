@@ -1,0 +1,4 @@
+//! What a run leaves: its files, and what others make of them.
+
+mod files;
+mod sample;
