@@ -66,6 +66,10 @@ cost:
     cargo run --release -p ringgate-group --example cost
     cargo run --release -p ringgate-group --example cost -- memory
 
+# Numbers to hold: installs Apache Kafka and kfake, measures each row against them, writes docs/PERFORMANCE.md
+peers *FLAGS:
+    bench/peers/measure {{ FLAGS }}
+
 # The README's kcat lines against a gateway
 smoke:
     cargo build

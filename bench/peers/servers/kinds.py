@@ -122,10 +122,10 @@ class Ringgate(Server):
 
     def binary(self) -> pathlib.Path:
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-        return pathlib.Path(os.environ.get("RINGGATE_BIN", target / "release" / "ringgate")).resolve()
+        return pathlib.Path(os.environ.get("PEERS_RINGGATE", target / "release" / "ringgate")).resolve()
 
     def install(self, cache: pathlib.Path) -> str:
-        if "RINGGATE_BIN" not in os.environ:
+        if "PEERS_RINGGATE" not in os.environ:
             _run(["cargo", "build", "--release", "--locked", "--quiet", "--package", "ringgate"], cwd=ROOT)
         return _run([str(self.binary()), "--version"]).split()[-1]
 

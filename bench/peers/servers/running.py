@@ -8,6 +8,7 @@ import subprocess
 import time
 
 from . import probe, process
+from .frames import Refused
 from .kinds import SERVERS
 
 # A JVM on a busy machine with a cold page cache; it takes 3 to 10 s.
@@ -89,7 +90,7 @@ def _serves(name: str, home: pathlib.Path, pid: int) -> tuple[str, int]:
         if bootstrap := SERVERS[name].bootstrap(home):
             try:
                 return bootstrap, probe.check(bootstrap)
-            except (OSError, probe.NotReady) as reason:
+            except (OSError, Refused) as reason:
                 missing = str(reason)
         if time.monotonic() > deadline:
             raise process.Died(f"{name} does not serve after {START_SECONDS_MAX} s: {missing}\n"

@@ -1,0 +1,72 @@
+"""The row of one large group, and those of memory."""
+
+import pathlib
+import statistics
+
+from .commits import sync_seconds
+from .outcome import Bound, median_ratio, number
+from .session import Session
+
+
+def rebalance(session: Session) -> None:
+    """Each member on a connection of its own, and no delay for the first of them."""
+    members = "100" if session.quick else "1000"
+    group = ["--groups", "1", "--members", members, "--topics", "1", "--partitions", members, "--hb-interval", "3s",
+             "--duration", session.seconds(6, 3), "--warmup", "0s"]
+    gateway = session.start("ringgate", "--initial-rebalance-delay", "0")
+    targets = {"ringgate": gateway, "kafka": session.start("kafka"), "kfake": session.start("kfake")}
+    echo, echo_pid = session.start_tool("echo", "--shards", "2", "--cpus", "none")
+    # What a member's join and sync take on the wire, each way.
+    frame_bytes = "300"
+
+    def measure(name: str) -> dict[str, float]:
+        server = targets[name]
+        run = session.bench(name, "fleet", *group, address=server.bootstrap, pid=server.pid)
+        return {"synced": run.value("last_join_to_synced")}
+
+    def floor() -> dict[str, float]:
+        run = session.bench("echo", "floor", "--request-bytes", frame_bytes, "--response-bytes", frame_bytes,
+                            "--connections", members, "--in-flight", "1", "--closed", "--duration", session.seconds(3),
+                            "--warmup", session.seconds(1), address=echo, pid=echo_pid)
+        sync = sync_seconds(pathlib.Path(gateway.home), 300)
+        return {"synced": 2 * int(members) / run.value("rate") + sync["p50"]}
+
+    sides = {name: lambda name=name: measure(name) for name in targets} | {"echo": floor}
+    turns = session.in_turns(sides)
+    session.outcome.columns = [f"{name}, ms" for name in targets] + ["two echo rounds and a sync, ms"]
+    session.outcome.rounds = [[number(each[name]["synced"] * 1e3) for name in sides] for each in turns]
+    taken = [{name: each[name]["synced"] for name in sides} for each in turns]
+    session.outcome.bounds = [
+        Bound("last join to all synced, to Kafka", median_ratio(taken, "ringgate", "kafka"), most=0.5),
+        Bound("last join to all synced, to two echo rounds and an fdatasync", median_ratio(taken, "ringgate", "echo"), most=2),
+        Bound("last join to all synced, to kfake", median_ratio(taken, "ringgate", "kfake")),
+    ]
+    session.note(f"{members} members of one group, {members} partitions, the classic protocol. An echo round is {members} "
+                 f"connections with a frame of {frame_bytes} bytes each, there and back.")
+
+
+def memory(session: Session) -> None:
+    """By three plateaus each."""
+    plateaus = ["200", "400", "600"] if session.quick else ["2000", "5000", "8000"]
+    gateway = session.start("ringgate", "--initial-rebalance-delay", "0")
+    run = session.bench("ringgate", "idle", "--connections", plateaus[-1], "--plateaus", "3",
+                        "--duration", session.seconds(12, 4), "--warmup", "0s", address=gateway.bootstrap, pid=gateway.pid)
+    session.outcome.bounds.append(Bound("RSS per idle connection", run.value("rss_per_conn") / 1024, "KiB", most=8))
+    if run.has("kernel_per_conn"):
+        session.outcome.bounds.append(Bound("of the kernel's besides", run.value("kernel_per_conn") / 1024, "KiB"))
+    session.stop("ringgate")
+
+    resident = []
+    for members in plateaus:
+        gateway = session.start("ringgate", "--initial-rebalance-delay", "0")
+        run = session.bench(f"{members}-members", "fleet", "--groups", "100", "--members", str(int(members) // 100),
+                            "--shared-conn", "100", "--hb-interval", "3s", "--duration", session.seconds(6, 3), "--warmup", "0s",
+                            address=gateway.bootstrap, pid=gateway.pid)
+        resident.append(run.server("rss_end_bytes"))
+        session.stop("ringgate")
+    slope = statistics.linear_regression([int(members) for members in plateaus], resident).slope
+    session.outcome.columns = ["members", "RSS, MiB"]
+    session.outcome.rounds = [[members, number(bytes_ / (1 << 20))] for members, bytes_ in zip(plateaus, resident)]
+    session.outcome.bounds.append(Bound("RSS per member", slope / 1024, "KiB", most=2))
+    session.note("Members are of 100 groups on 100 shared connections, a fresh gateway for each plateau; the slope has the bytes "
+                 "that a member says of itself, which the bound allows on top.")
