@@ -15,6 +15,10 @@ pub enum CallError {
     /// No connection could be made; says why.
     #[error("cannot connect: {0}")]
     ConnectFailed(String),
+    /// No connection could be made, for this host has no port left towards the peer, or not the address it was to come
+    /// from; says which.
+    #[error("no local address is left to connect from: {0}")]
+    NoLocalAddress(String),
     /// The answer cannot be decoded, or answers another request; says how.
     #[error("bad response: {0}")]
     BadResponse(String),
@@ -41,7 +45,7 @@ impl CallError {
         match self {
             CallError::TimedOut => errors::TIMED_OUT,
             CallError::Disconnected => errors::DISCONNECTED,
-            CallError::ConnectFailed(_) => errors::CONNECT_FAILED,
+            CallError::ConnectFailed(_) | CallError::NoLocalAddress(_) => errors::CONNECT_FAILED,
             CallError::BadResponse(_) => errors::BAD_RESPONSE,
             CallError::Authentication(_) => errors::AUTHENTICATION_FAILED,
             CallError::Kafka { code, .. } => *code,

@@ -1,8 +1,9 @@
 //! What one executor knows of the system under load.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,9 @@ pub(super) struct Inner {
     pool: Rc<BufferPool>,
     deadlines: Deadlines,
     versions: RefCell<Versions>,
+    /// Local addresses to connect from, in turn; none is the kernel's choice.
+    sources: Vec<IpAddr>,
+    next_source: Cell<usize>,
     /// What names came to.
     resolved: RefCell<HashMap<Address, SocketAddr>>,
     /// Connections for questions of the client's own that nobody uses now.
@@ -71,6 +75,8 @@ impl Target {
             pool: Rc::default(),
             deadlines: Deadlines::start(common.request_timeout),
             versions: RefCell::default(),
+            sources: common.source_ips.clone(),
+            next_source: Cell::new(0),
             resolved: RefCell::default(),
             control: RefCell::default(),
             control_permits: Permits::new(CONTROL_CONNECTIONS),
@@ -175,11 +181,23 @@ impl Target {
         let deadline = self.0.deadlines.slot();
         let began = Instant::now();
         let due = began + self.0.timeout;
-        let stream = deadline.bound(due, TcpStream::connect(address)).await?;
-        let stream = stream.map_err(|error| CallError::ConnectFailed(format!("{broker}: {error}")))?;
+        let stream = deadline.bound(due, self.dial(address)).await?;
+        let stream = stream.map_err(|error| match error.kind() {
+            io::ErrorKind::AddrNotAvailable => CallError::NoLocalAddress(format!("{broker}: {error}")),
+            _ => CallError::ConnectFailed(format!("{broker}: {error}")),
+        })?;
         let steps = Steps { tcp: began.elapsed(), ..Steps::default() };
         let transport = Transport::Plain(stream);
         Ok((Connection::new(transport, broker.clone(), self.0.pool.clone(), deadline, self.0.in_flight), steps))
+    }
+
+    async fn dial(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let sources = &self.0.sources;
+        let Some(&source) = sources.get(self.0.next_source.get()) else {
+            return TcpStream::connect(address).await;
+        };
+        self.0.next_source.set((self.0.next_source.get() + 1) % sources.len());
+        TcpStream::connect_from(source, address).await
     }
 
     /// A name's first address. Names are looked up once, on a thread of their own: that may take seconds.

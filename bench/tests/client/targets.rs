@@ -111,3 +111,31 @@ fn a_topic_is_made_with_its_settings_and_its_leaders_are_known_then() {
         assert!(error.to_string().contains("TOPIC_ALREADY_EXISTS"), "{error}");
     });
 }
+
+#[test]
+fn connections_come_from_the_source_addresses_in_turn() {
+    let address = broker(|_| Does::Nothing);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address").to_string();
+    on_executor(move || async move {
+        let source_ips = ["127.0.0.2", "127.0.0.3"].map(|ip| ip.parse().expect("an address")).to_vec();
+        let common = Common { source_ips, ..common(&[address]) };
+        let target = Target::reach(&common).await.expect("reached");
+        let at = at.parse().expect("an address");
+        let mut connections = Vec::new();
+        for _ in 0..4 {
+            connections.push(target.connect(&at).await.expect("connected"));
+        }
+    });
+    let peers: Vec<_> = (0..4).map(|_| listener.accept().expect("a connection").1.ip().to_string()).collect();
+    // The first address made the acquaintance.
+    assert_eq!(peers, ["127.0.0.3", "127.0.0.2", "127.0.0.3", "127.0.0.2"]);
+}
+
+#[test]
+fn an_address_that_is_not_this_hosts_is_told_apart_from_a_peer_that_is_not_there() {
+    let source_ips = vec!["192.0.2.1".parse().expect("an address")];
+    let common = Common { source_ips, ..common(&["127.0.0.1:9".into()]) };
+    let error = on_executor(move || async move { Target::reach(&common).await.err().expect("cannot connect") });
+    assert!(error.to_string().contains("no local address is left"), "{error}");
+}

@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -209,6 +209,30 @@ impl TcpStream {
         Ok(TcpStream::new(stream))
     }
 
+    /// As [`connect`](TcpStream::connect), from a local address of the caller's choice: each has ports of its own, some
+    /// 28,000 to 64,000 towards the same peer.
+    ///
+    /// # Errors
+    /// As there, and the address is not this host's or of another family than the peer's.
+    pub async fn connect_from(source: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        choose_port_when_connecting(&socket);
+        socket.bind(&SocketAddr::new(source, 0).into())?;
+        match socket.connect(&address.into()) {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(error) => return Err(error),
+        }
+        // SAFETY: the descriptor is given away by its only owner.
+        let mut stream = unsafe { glommio::net::TcpStream::from_raw_fd(socket.into_raw_fd()) };
+        // A send of nothing would block until the connection stands, and gives its error when it fails (tcp(7)).
+        poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, &[])).await?;
+        active();
+        Ok(TcpStream::new(stream))
+    }
+
     /// The address that the peer reached.
     ///
     /// # Errors
@@ -377,6 +401,22 @@ impl Drop for TcpStream {
             // closed; the peer is told now. It may be gone already.
             let _ = self.shutdown(Shutdown::Write);
         }
+    }
+}
+
+/// Has the kernel choose the port at connect, where it need differ only from those towards the same peer; without it each
+/// port of an address serves one connection in all.
+fn choose_port_when_connecting(socket: &Socket) {
+    let on: libc::c_int = 1;
+    // SAFETY: the kernel reads an int of that size; a kernel before 4.2 refuses, and ports run out sooner.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
     }
 }
 

@@ -30,6 +30,58 @@ async fn read_all(stream: &TcpStream, pool: &BufferPool) -> Vec<u8> {
 }
 
 #[test]
+fn a_connection_comes_from_the_address_that_was_chosen() {
+    on_a_shard(|| async {
+        let listener = bind().into_listener();
+        let pool = BufferPool::new();
+        let source = "127.0.0.9".parse().expect("an address");
+        let near = TcpStream::connect_from(source, listener.local_addr()).await.expect("a connection");
+        let (far, peer) = listener.accept().await.expect("a connection");
+        assert_eq!(peer.ip(), source);
+        assert_eq!(near.local_addr().expect("an open socket"), peer);
+        far.send(vec![Bytes::from_static(b"hello")]).await.expect("an open connection");
+        assert_eq!(near.recv(&pool).await.expect("an open connection").expect("bytes"), &b"hello"[..]);
+        near.send(vec![Bytes::from_static(b"you")]).await.expect("an open connection");
+        assert_eq!(far.recv(&pool).await.expect("an open connection").expect("bytes"), &b"you"[..]);
+    });
+}
+
+#[test]
+fn a_connection_from_a_chosen_address_waits_until_the_listener_has_room() {
+    on_a_shard(|| async {
+        let options = ListenOptions { backlog: 0, ..ListenOptions::default() };
+        let any = std::net::SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 0));
+        let listener = BoundListener::bind(any, options).expect("a port").into_listener();
+        let address = listener.local_addr();
+        let source = "127.0.0.9".parse().expect("an address");
+        // A backlog of nothing has room for one; the other's request is dropped, and made again after a second.
+        let _first = TcpStream::connect_from(source, address).await.expect("a connection");
+        let second = spawn(TcpStream::connect_from(source, address));
+        sleep(Duration::from_millis(100)).await;
+        let _one = listener.accept().await.expect("a connection");
+        let (_other, peer) = listener.accept().await.expect("a connection");
+        let second = second.await.expect("a connection");
+        assert_eq!(second.local_addr().expect("an open socket"), peer);
+    });
+}
+
+#[test]
+fn to_connect_from_a_chosen_address_fails_as_the_kernel_says() {
+    let taken = bind();
+    let nobody = taken.local_addr();
+    drop(taken);
+    on_a_shard(move || async move {
+        let own = "127.0.0.1".parse().expect("an address");
+        let refused = TcpStream::connect_from(own, nobody).await.err().expect("nobody listens");
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        // TEST-NET-1 is nobody's.
+        let foreign = "192.0.2.1".parse().expect("an address");
+        let foreign = TcpStream::connect_from(foreign, nobody).await.err().expect("not this host's");
+        assert_eq!(foreign.kind(), std::io::ErrorKind::AddrNotAvailable);
+    });
+}
+
+#[test]
 fn many_connections_get_back_what_they_send() {
     const CONNECTIONS: usize = 50;
     let listener = bind();
