@@ -55,6 +55,13 @@ pub const CONNECTION_LINES_PERIOD: Duration = Duration::from_secs(1);
 /// How long a stop gives a client to read its last answers and close: a round trip and a client's reaction.
 pub const FAREWELL: Duration = Duration::from_millis(500);
 
+/// The part of `shutdown_timeout` for which what waits for Iggy at a stop goes on waiting: 1/4. A client that is slow to
+/// read its answer may then still take 1/2.
+pub const SHARE_OF_IGGY_AT_STOP: u32 = 4;
+
+/// The part of `shutdown_timeout` for which a stop waits for Iggy to take note that the lease is given back: 1/5.
+pub const SHARE_OF_LEASE_AT_STOP: u32 = 5;
+
 /// How long a start waits for a port that is taken: a killed gateway's ports are free when the kernel has
 /// taken its io_uring down, some tens of milliseconds after the process.
 pub const PORT_PATIENCE: Duration = Duration::from_secs(2);

@@ -22,7 +22,7 @@ use crate::api::fetch_sessions::FetchSessions;
 use crate::cli::{self, OtherPorts, banner};
 use crate::config::Config;
 use crate::iggy;
-use crate::limits::{CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD};
+use crate::limits::{CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD, SHARE_OF_LEASE_AT_STOP};
 use crate::net::accept::{ConnectionCount, Front, Speaks, accept};
 use crate::net::advertise::Advertised;
 use crate::net::budget::InFlightBytes;
@@ -197,7 +197,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         if let Some(owner) = lease.lost_to() {
             return Err(ServeError::LeaseHeld(format!("the lease was lost: {owner} coordinates the groups now")));
         }
-        if !lease.release(LEASE_RELEASE_TIMEOUT) {
+        if !lease.release(config.shutdown_timeout / SHARE_OF_LEASE_AT_STOP) {
             tracing::warn!("the lease could not be given back; the next gateway waits until it is over");
         }
     }
@@ -332,9 +332,6 @@ fn stop_within(mailroom: &Mailroom, timeout: Duration, signals: Signals) {
 
 /// How the loss of the lease is told, among signals.
 const LEASE_LOST: &str = "the lease was lost";
-
-/// How long the stop waits for Iggy to take note that the lease is given back.
-const LEASE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// SIGTERM and SIGINT, as events, and what else ends the gateway.
 struct Signals {

@@ -280,6 +280,7 @@ impl Shard {
             Notice::Wake(watch) => self.watches.wake(watch),
             Notice::Stop => {
                 self.stopping.set(true);
+                self.store.stop();
                 self.groups.shutdown(self);
                 self.stop.wake_all();
             }

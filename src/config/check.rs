@@ -15,7 +15,7 @@ use super::sources::Given;
 use super::table::{Kind, Setting, find};
 use super::{Config, Fsync, Host, LogFormat, Password, iggy, units};
 use crate::iggy::limits::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN};
-use crate::limits::{DESCRIPTORS_RESERVED, PARTITIONS_DEFAULT, SHARDS_MAX};
+use crate::limits::{DESCRIPTORS_RESERVED, PARTITIONS_DEFAULT, SHARDS_MAX, SHARE_OF_IGGY_AT_STOP};
 use crate::net::advertise::Advertise;
 
 /// Reads every value and holds them against each other and the host. What `auto` came to, and the store
@@ -58,6 +58,7 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
     // given to partitions, the gateway could neither accept nor start again.
     let partitions = PARTITIONS_DEFAULT.min(connections / 2);
     let (advertised_host, advertised_port) = values.advertised_host("advertised_host");
+    let shutdown_timeout = values.time("shutdown_timeout");
     Config {
         listen: values.addresses("listen"),
         advertise: if values.choice("advertise") == "gateway" { Advertise::Gateway } else { Advertise::Shards },
@@ -72,8 +73,8 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         spin: values.time("spin"),
         slice_clock: if values.choice("slice_clock") == "cpu" { SliceClock::Cpu } else { SliceClock::Wall },
         mailbox_capacity: values.count("mailbox_capacity") as usize,
-        shutdown_timeout: values.time("shutdown_timeout"),
-        iggy: values.iggy_store(),
+        shutdown_timeout,
+        iggy: values.iggy_store(shutdown_timeout),
         data: values.store_directory(),
         fsync: values.fsync("fsync"),
         offset_linger: values.time("offset_linger"),
@@ -307,7 +308,7 @@ impl Values<'_> {
     }
 
     /// The Iggy store, where `store` says so. All its rows are read, so that each is checked.
-    fn iggy_store(&mut self) -> Option<IggySettings> {
+    fn iggy_store(&mut self, shutdown_timeout: Duration) -> Option<IggySettings> {
         let problems = self.problems.len();
         let servers = self.parsed("store", |_, text| match text.strip_prefix(iggy::SCHEME) {
             Some(servers) => iggy::servers(servers).map(Some).map_err(Some),
@@ -346,6 +347,7 @@ impl Values<'_> {
             send_clients: send_clients as usize,
             offset_clients: offset_clients as usize,
             timeout,
+            timeout_at_stop: timeout.min(shutdown_timeout / SHARE_OF_IGGY_AT_STOP),
             metadata_refresh,
             unknown_messages: if skip { OnUnknown::Skip } else { OnUnknown::Stop },
             topics: topics.unwrap_or_default(),

@@ -8,4 +8,5 @@ mod known_faults;
 mod offsets;
 mod records;
 mod starts;
+mod stops;
 mod topics;

@@ -70,6 +70,13 @@ impl Store {
         }
     }
 
+    /// The gateway stops.
+    pub(crate) fn stop(&self) {
+        if let Store::Iggy(iggy) = self {
+            iggy.stop();
+        }
+    }
+
     /// Finishes the writes that have started and puts everything on disk.
     pub(crate) async fn finish(&self, shard: &ShardHandle) {
         match self {

@@ -136,7 +136,7 @@ impl Controller {
         let (at, deadline) = (store.settings.place_of(&topic.name), store.deadline());
         let all = topic.partitions;
         store
-            .ask(move |clients| async move {
+            .change(move |clients| async move {
                 let mut there = all.min(PARTITIONS_PER_REQUEST);
                 topics::create(&clients, &at, count(there), &config, deadline).await?;
                 while there < all {
@@ -170,7 +170,8 @@ impl Controller {
                 }
             };
             let (at, deadline) = (store.settings.place_of(&topic.name), store.deadline());
-            let deleted = store.ask(move |clients| async move { topics::delete(&clients, &at, deadline).await }).await;
+            let deleted =
+                store.change(move |clients| async move { topics::delete(&clients, &at, deadline).await }).await;
             results.push(deleted.map(|()| topic));
         }
         if results.iter().any(Result::is_ok)
@@ -209,7 +210,7 @@ impl Controller {
                 Ok((topic, partitions)) => {
                     let (at, deadline) = (store.settings.place_of(&topic.name), store.deadline());
                     let before = topic.partitions;
-                    let added = store.ask(move |clients| async move {
+                    let added = store.change(move |clients| async move {
                         let mut there = before;
                         while there < partitions {
                             let more = (partitions - there).min(PARTITIONS_PER_REQUEST);
@@ -259,7 +260,7 @@ impl Controller {
                 Ok((topic, config)) => {
                     let (at, deadline) = (store.settings.place_of(&topic.name), store.deadline());
                     let partitions = count(topic.partitions);
-                    let kept = store.ask(move |clients| async move {
+                    let kept = store.change(move |clients| async move {
                         topics::keep(&clients, &at, partitions, &config, deadline).await
                     });
                     kept.await.map(|()| topic.name.clone())

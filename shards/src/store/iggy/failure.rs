@@ -17,10 +17,11 @@ pub(crate) struct Failure {
 impl Failure {
     /// The lane has as many calls as it takes. Nothing was sent.
     pub const LANE_FULL: Failure = Failure { code: TRANSIENT_NOT_ACCEPTED, operation: None };
-    /// Nothing was sent in time, since there is no connection yet.
+    /// Nothing was sent in time, since there is no connection yet, or at all, since the gateway stops.
     pub const NOT_CONNECTED: Failure = Failure { code: NOT_CONNECTED, operation: None };
-    /// The lane's thread has gone, or the call panicked: whether it was sent is not known.
-    pub const LANE_GONE: Failure = Failure { code: TRANSIENT_NOT_COMMITTED, operation: None };
+    /// Nobody waits for the answer any more, since the gateway stops; or there will be none, since the call panicked or
+    /// the lane's thread has gone. What has become of it is not known.
+    pub const UNANSWERED: Failure = Failure { code: TRANSIENT_NOT_COMMITTED, operation: None };
     /// A reply that does not read.
     pub const MALFORMED: Failure = Failure { code: INVALID_FORMAT, operation: None };
 }

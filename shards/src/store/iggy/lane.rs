@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringgate_runtime::oneshot;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 
 use super::limits::LANE_CALLS_MAX;
 use super::{Clients, Failure, IggySettings};
@@ -21,6 +23,8 @@ type Job = Box<dyn FnOnce(&Arc<Clients>) + Send>;
 pub(crate) struct Lane {
     jobs: UnboundedSender<Job>,
     metrics: Arc<LaneMetrics>,
+    /// Until when shards wait for answers; `None`: for as long as it takes.
+    waits_until: Arc<watch::Sender<Option<Instant>>>,
 }
 
 /// What a lane has done, for a scrape.
@@ -62,13 +66,19 @@ impl Lane {
         let metrics = Arc::new(LaneMetrics::default());
         let clients = Arc::new(Clients::new(settings, metrics.clone()));
         std::thread::Builder::new().name(name.to_string()).spawn(move || runtime.block_on(run(queue, clients)))?;
-        Ok(Lane { jobs, metrics })
+        Ok(Lane { jobs, metrics, waits_until: Arc::new(watch::channel(None).0) })
     }
 
-    /// Has the lane do this; it is done to its end even when the future is dropped.
+    /// Has no shard wait longer than until `deadline`, whatever Iggy does: the gateway stops.
+    pub(crate) fn wait_until(&self, deadline: Instant) {
+        self.waits_until.send_replace(Some(deadline));
+    }
+
+    /// Has the lane do this; it is done to its end even when the future is dropped, or nobody waits any more.
     ///
     /// # Errors
-    /// [`Failure::LANE_FULL`] at once, or [`Failure::LANE_GONE`] when the work panicked.
+    /// [`Failure::LANE_FULL`] at once; [`Failure::UNANSWERED`] when the work panicked, or was not done when the wait
+    /// for it ended ([`Lane::wait_until`]); from then on [`Failure::NOT_CONNECTED`] at once.
     pub(crate) fn call<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Failure>> + 'static + use<T, F, W>
     where
         W: FnOnce(Arc<Clients>) -> F + Send + 'static,
@@ -76,17 +86,28 @@ impl Lane {
         F: Future<Output = Result<T, Failure>> + Send + 'static,
     {
         let (done, answer) = oneshot();
-        // Nobody may be waiting any more.
-        let refused = self.submit(work, move |result| drop(done.send(result))).err();
-        async move {
-            match refused {
-                Some(failure) => Err(failure),
-                None => answer.await.unwrap_or(Err(Failure::LANE_GONE)),
+        let mut waits_until = self.waits_until.subscribe();
+        let is_over = waits_until.borrow().is_some_and(|deadline| deadline <= Instant::now());
+        let over = async move {
+            let deadline = waits_until.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline);
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
             }
+        };
+        let submitted = match is_over {
+            true => Err(Failure::NOT_CONNECTED),
+            // Nobody may be waiting any more.
+            false => self.submit(work, over, move |result| drop(done.send(result))),
+        };
+        async move {
+            submitted?;
+            answer.await.unwrap_or(Err(Failure::UNANSWERED))
         }
     }
 
-    /// As [`Lane::call`], for a thread that is no shard: the answer comes out of the channel.
+    /// As [`Lane::call`], for a thread that is no shard: the answer comes out of the channel, and a stop does not end
+    /// the wait for it.
     pub(crate) fn call_from_thread<T, F>(
         &self,
         work: impl FnOnce(Arc<Clients>) -> F + Send + 'static,
@@ -97,7 +118,8 @@ impl Lane {
     {
         let (done, answer) = std::sync::mpsc::channel();
         let full = done.clone();
-        if let Err(failure) = self.submit(work, move |result| drop(done.send(result))) {
+        let submitted = self.submit(work, std::future::pending(), move |result| drop(done.send(result)));
+        if let Err(failure) = submitted {
             let _ = full.send(Err(failure));
         }
         answer
@@ -106,6 +128,7 @@ impl Lane {
     fn submit<T, F>(
         &self,
         work: impl FnOnce(Arc<Clients>) -> F + Send + 'static,
+        over: impl Future<Output = ()> + Send + 'static,
         tell: impl FnOnce(Result<T, Failure>) + Send + 'static,
     ) -> Result<(), Failure>
     where
@@ -116,12 +139,21 @@ impl Lane {
         let job: Job = Box::new(move |clients| {
             let working = work(clients.clone());
             tokio::spawn(async move {
-                let result = working.await;
+                let mut working = pin!(working);
+                let result = tokio::select! {
+                    biased;
+                    result = &mut working => result,
+                    () = over => {
+                        tell(Err(Failure::UNANSWERED));
+                        let _ = working.await;
+                        return drop(counted);
+                    }
+                };
                 drop(counted);
                 tell(result);
             });
         });
-        self.jobs.send(job).map_err(|_| Failure::LANE_GONE)
+        self.jobs.send(job).map_err(|_| Failure::UNANSWERED)
     }
 
     /// What it has done.

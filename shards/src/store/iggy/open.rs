@@ -171,7 +171,7 @@ fn first_look(
     loop {
         match answer.recv_timeout(LOOK) {
             Ok(found) => return Ok(found),
-            Err(RecvTimeoutError::Disconnected) => return Ok(Err(Failure::LANE_GONE)),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Err(Failure::UNANSWERED)),
             Err(RecvTimeoutError::Timeout) if !go_on() => return Err(OpenIggyError::Stopped),
             Err(RecvTimeoutError::Timeout) => {}
         }

@@ -192,7 +192,7 @@ impl IggyStore {
             now_ms: shard.now_ms(),
             deadline: self.deadline(),
         };
-        match self.ask(move |clients| async move { append(&clients, what).await }).await {
+        match self.change(move |clients| async move { append(&clients, what).await }).await {
             Ok(appended) => {
                 let counters = &self.counters;
                 counters.records_in.set(counters.records_in.get() + u64::from(appended.records));

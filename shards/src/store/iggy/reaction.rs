@@ -195,6 +195,19 @@ pub(crate) fn on_change(failure: Failure) -> OnChange {
     }
 }
 
+/// Kafka's code for a read that the lane has no answer to: it is full, or the gateway stops.
+pub(crate) fn on_unasked(_: Failure) -> ErrorCode {
+    ErrorCode::NOT_LEADER_OR_FOLLOWER
+}
+
+/// The same for a write of records or a change of topics, which may have been made.
+pub(crate) fn on_unasked_change(failure: Failure) -> ErrorCode {
+    match failure.code {
+        TRANSIENT_NOT_COMMITTED => ErrorCode::REQUEST_TIMED_OUT,
+        _ => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+    }
+}
+
 /// What means the same to every call.
 enum Common {
     Again,

@@ -20,6 +20,8 @@ pub struct IggySettings {
     pub offset_clients: usize,
     /// How long a call may take, retries included.
     pub timeout: Duration,
+    /// How long a call may still take when the gateway stops: short enough that what waits is answered in time.
+    pub timeout_at_stop: Duration,
     /// How often topics are looked up.
     pub metadata_refresh: Duration,
     /// What readers get instead of a message that is not understood.
@@ -106,6 +108,7 @@ mod tests {
             send_clients: 2,
             offset_clients: 4,
             timeout: Duration::from_secs(1),
+            timeout_at_stop: Duration::from_secs(1),
             metadata_refresh: Duration::from_secs(1),
             unknown_messages: OnUnknown::Stop,
             topics: vec![("orders".into(), at("shop", "orders v2")), ("gone".into(), at("kafka", "old"))],

@@ -15,6 +15,7 @@ use super::controller::Controller;
 use super::fetch::WatchState;
 use super::limits::READS_AT_ONCE;
 use super::partition::Partition;
+use super::reaction::{on_unasked, on_unasked_change};
 use super::read::{self, LEADER_EPOCH, Place};
 use super::topics;
 use super::{Clients, Failure, IggySettings, Lane, LaneReport, Use};
@@ -84,6 +85,11 @@ impl IggyStore {
             });
             self.refreshing.set(Some(refreshing));
         }
+    }
+
+    /// The gateway stops: whoever waits for Iggy does so for a moment more.
+    pub(crate) fn stop(&self) {
+        self.lane.wait_until(Instant::now() + self.settings.timeout_at_stop);
     }
 
     /// Lets those who wait for records go.
@@ -272,8 +278,28 @@ impl IggyStore {
         Ok((partition.log_start(), high_watermark))
     }
 
-    /// Asks the lane; a lane that is full or gone is a leader that is not there.
+    /// Asks the lane for what changes nothing.
     pub(super) async fn ask<T, F>(&self, work: impl FnOnce(Arc<Clients>) -> F + Send + 'static) -> Result<T, Refused>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Refused>> + Send + 'static,
+    {
+        self.asked(work).await.unwrap_or_else(|failure| Err((on_unasked(failure), failure.to_string())))
+    }
+
+    /// Asks the lane for a change.
+    pub(super) async fn change<T, F>(&self, work: impl FnOnce(Arc<Clients>) -> F + Send + 'static) -> Result<T, Refused>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Refused>> + Send + 'static,
+    {
+        self.asked(work).await.unwrap_or_else(|failure| Err((on_unasked_change(failure), failure.to_string())))
+    }
+
+    async fn asked<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Clients>) -> F + Send + 'static,
+    ) -> Result<Result<T, Refused>, Failure>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Refused>> + Send + 'static,
@@ -282,10 +308,7 @@ impl IggyStore {
             let work = work(clients);
             async move { Ok::<_, Failure>(work.await) }
         });
-        match asked.await {
-            Ok(answer) => answer,
-            Err(failure) => Err((ErrorCode::NOT_LEADER_OR_FOLLOWER, failure.to_string())),
-        }
+        asked.await
     }
 
     async fn epoch_ends(&self, shard: &ShardHandle, call: OffsetForLeaderEpochCall) -> Vec<PartitionEpochEnd> {
@@ -347,7 +370,7 @@ impl IggyStore {
             if before == high_watermark {
                 let (Place { topic, partition: number }, deadline) = (partition.place.clone(), self.deadline());
                 let cleared =
-                    self.ask(move |clients| async move { topics::clear(&clients, &topic, number, deadline).await });
+                    self.change(move |clients| async move { topics::clear(&clients, &topic, number, deadline).await });
                 if let Err((_, why)) = cleared.await {
                     tracing::warn!(topic = %partition.place.topic, why, "segments whose records were deleted stay in Iggy");
                 }

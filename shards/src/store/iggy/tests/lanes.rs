@@ -1,5 +1,7 @@
 //! Connections of a lane, and its bounds.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringgate_group::ErrorCode;
@@ -120,4 +122,39 @@ fn a_call_that_panics_fails_and_the_lane_goes_on() {
     assert!(answer.recv_timeout(SOON).is_err(), "nobody answers");
     assert_eq!(sent(&lane, to_send(&["a"], None, SOON)), Ok(Sent { base_offset: Some(0) }));
     assert_eq!(lane.report().in_flight, 0);
+}
+
+#[test]
+fn a_stop_ends_the_wait_of_shards_and_not_what_they_wait_for() {
+    let server = Server::start();
+    let lane = lane(&server);
+    let (go, held) = tokio::sync::watch::channel(false);
+    let done = Arc::new(AtomicBool::new(false));
+    let call = |tell: Arc<AtomicBool>| {
+        let mut held = held.clone();
+        lane.call(move |_| async move {
+            let _ = held.wait_for(|go| *go).await;
+            tell.store(true, Ordering::SeqCst);
+            Ok(())
+        })
+    };
+    let waiting = call(done.clone());
+    let mut of_a_thread = held.clone();
+    let waiting_thread = lane.call_from_thread(move |_| async move {
+        let _ = of_a_thread.wait_for(|go| *go).await;
+        Ok(())
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    lane.wait_until(Instant::now());
+    assert_eq!(runtime.block_on(waiting), Err(Failure::UNANSWERED));
+    let refused = Arc::new(AtomicBool::new(false));
+    assert_eq!(runtime.block_on(call(refused.clone())), Err(Failure::NOT_CONNECTED), "nothing is begun");
+    go.send_replace(true);
+    assert_eq!(waiting_thread.recv_timeout(SOON).expect("an answer"), Ok(()));
+    let deadline = Instant::now() + SOON;
+    while !done.load(Ordering::SeqCst) {
+        assert!(Instant::now() < deadline, "what was begun is not done to its end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!refused.load(Ordering::SeqCst));
 }

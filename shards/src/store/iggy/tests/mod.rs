@@ -30,6 +30,7 @@ fn settings(servers: &[&Server]) -> IggySettings {
         send_clients: 2,
         offset_clients: 2,
         timeout: SOON,
+        timeout_at_stop: SOON,
         metadata_refresh: Duration::from_secs(1),
         unknown_messages: OnUnknown::Stop,
         topics: Vec::new(),
