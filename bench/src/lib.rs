@@ -8,8 +8,10 @@
 
 pub mod batch;
 pub mod check;
+pub mod cli;
 pub mod client;
 pub mod compare;
+pub mod engine;
 pub mod gate;
 pub mod host;
 pub mod limits;
@@ -18,6 +20,7 @@ pub mod plan;
 pub mod quantity;
 pub mod random;
 pub mod result;
+pub mod rlimits;
 pub mod scenario;
 pub mod stats;
 pub mod stop;

@@ -62,3 +62,39 @@ pub const CONTROL_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long Kafka may take for changes of topics; it answers before they are complete otherwise.
 pub const TOPIC_CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Between the moment that all executors are ready and the schedule's start: more than it takes to tell them, so that
+/// no first slot is late.
+pub const LEAD: Duration = Duration::from_millis(50);
+
+/// How long after the window's end slots that were due in it are still sent. What the target keeps waiting for longer
+/// counts as unsent.
+pub const LATE_SENDS: Duration = Duration::from_secs(1);
+
+/// Lateness of the generator is held against this share of the primary operation's median.
+pub const LATENESS_SHARE_MAX: f64 = 0.1;
+
+/// Lateness up to this makes no run invalid, however fast the target is: it is what a wake-up costs on a machine that
+/// is not tuned, and it is in `rt` (never left out) and shown by itself, so that nobody is misled. A tenth of a
+/// loopback round trip of 50 us could be kept by no sleeping generator.
+pub const LATENESS_FLOOR: Duration = Duration::from_micros(250);
+
+/// An executor that is busy, or waits for a CPU, for more of the time than this has no room left for a burst: what it
+/// measures is itself.
+pub const GENERATOR_CPU_MAX: f64 = 0.8;
+
+/// Errors that a run may have before their share is looked at.
+pub const ERRORS_BEFORE_ABORT: u64 = 100;
+
+/// Examples of what was wrong that a result keeps.
+pub const EXAMPLES_MAX: usize = 20;
+
+/// Exit code of a run that a signal ended: 128 + SIGINT, as shells have it.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// How long an executor that is told to spin polls before it sleeps after all: longer than any run.
+pub const SPIN: Duration = Duration::from_secs(24 * 3_600);
+
+/// Between slots that are further apart than this a sleeping executor keeps the schedule: a wake-up by timer comes
+/// some 60 to 100 us late on an idle machine.
+pub const SLEEP_PRECISION: Duration = Duration::from_micros(100);

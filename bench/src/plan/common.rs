@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::defaults;
+use crate::result::Parameter;
+
 /// A flag's value cannot be: exit code 2. Names the flag, the value, and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--{flag} {value}: {allowed}")]
@@ -28,6 +31,8 @@ pub enum Load {
     },
     /// The next when an earlier one is answered: as many outstanding as there are connections times in-flight.
     Closed,
+    /// By the scenario's own parameters, such as a heartbeat interval.
+    Own,
 }
 
 /// How a schedule's slots are spread.
@@ -121,4 +126,61 @@ pub struct Common {
     pub source_ips: Vec<std::net::IpAddr>,
     /// Prefix of every topic and group that the run makes; fresh for every run.
     pub prefix: String,
+}
+
+impl Common {
+    /// All of it as a reader would write it, by flag name.
+    pub fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name: &str, value: String, default: bool| Parameter { name: name.into(), value, default };
+        let count = |name: &str, value: usize, default: usize| parameter(name, value.to_string(), value == default);
+        let time = |name: &str, value: Duration, default: Duration| {
+            parameter(name, humantime::format_duration(value).to_string(), value == default)
+        };
+        let flag = |name: &str| parameter(name, "true".into(), false);
+        let mut parameters = vec![parameter("bootstrap", self.bootstrap.join(","), false)];
+        match self.load {
+            Load::Open { rate, arrivals } => {
+                parameters.push(parameter("rate", rate.to_string(), false));
+                let (arrivals, default) = match arrivals {
+                    Arrivals::Constant => ("constant", true),
+                    Arrivals::Poisson => ("poisson", false),
+                };
+                parameters.push(parameter("arrivals", arrivals.into(), default));
+            }
+            Load::Closed => parameters.push(flag("closed")),
+            Load::Own => {}
+        }
+        parameters.extend([
+            time("duration", self.duration, defaults::DURATION),
+            time("warmup", self.warmup, defaults::WARMUP),
+            count("connections", self.connections, defaults::CONNECTIONS),
+            count("in-flight", self.in_flight, defaults::IN_FLIGHT),
+            count("max-outstanding", self.max_outstanding, defaults::MAX_OUTSTANDING),
+            time("request-timeout", self.request_timeout, defaults::REQUEST_TIMEOUT),
+            parameter("seed", self.seed.to_string(), false),
+            parameter("prefix", self.prefix.clone(), true),
+        ]);
+        if let Some(tls) = &self.security.tls {
+            parameters.push(flag("tls"));
+            if tls.insecure {
+                parameters.push(flag("tls-insecure"));
+            }
+        }
+        if let Some(sasl) = &self.security.sasl {
+            let mechanism = match sasl.mechanism {
+                SaslMechanism::Plain => "PLAIN",
+                SaslMechanism::ScramSha256 => "SCRAM-SHA-256",
+                SaslMechanism::ScramSha512 => "SCRAM-SHA-512",
+            };
+            parameters.push(parameter("sasl", mechanism.into(), false));
+        }
+        for (api, version) in &self.api_versions {
+            parameters.push(parameter("api-version", format!("{api}={version}"), false));
+        }
+        if !self.source_ips.is_empty() {
+            let ips: Vec<String> = self.source_ips.iter().map(ToString::to_string).collect();
+            parameters.push(parameter("source-ips", ips.join(","), false));
+        }
+        parameters
+    }
 }

@@ -1,5 +1,6 @@
 //! From flags to values that are checked once and then trusted.
 
 mod common;
+pub mod defaults;
 
 pub use common::{Arrivals, Common, Load, Sasl, SaslMechanism, Security, Tls, UsageError};

@@ -5,10 +5,13 @@
 //! when all are ready, [`Scenario::drive`] with the window they share; then [`Scenario::finish`], which stops what runs,
 //! waits for what is outstanding, and tells what it found.
 
+pub mod floor;
+
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::measure::{Recorder, Window};
+use crate::limits::EXAMPLES_MAX;
+use crate::measure::{Recorder, SeriesId, Window};
 use crate::plan::Common;
 use crate::result::{Checks, Parameter, Value};
 use crate::stop::Stop;
@@ -24,6 +27,8 @@ pub struct Seat {
     pub common: Rc<Common>,
     /// Where latencies, counts and errors go.
     pub recorder: Recorder,
+    /// The primary operation's response times.
+    pub primary_rt: SeriesId,
     /// Tells that the run is to end early.
     pub stop: Stop,
     /// The seed of this executor's random choices, derived from the run's.
@@ -49,6 +54,28 @@ pub struct Findings {
     pub values: BTreeMap<String, Value>,
     /// For the reader.
     pub notes: Vec<String>,
+    /// What the target says it is (`result::Target::about`).
+    pub about: BTreeMap<String, String>,
+}
+
+impl Findings {
+    /// Adds another executor's: values of one name are summed, a sentence or an example is kept once.
+    pub fn merge(&mut self, other: Findings) {
+        for (kind, count) in other.checks.violations {
+            *self.checks.violations.entry(kind).or_default() += count;
+        }
+        let room = EXAMPLES_MAX.saturating_sub(self.checks.examples.len());
+        self.checks.examples.extend(other.checks.examples.into_iter().take(room));
+        for (name, value) in other.values {
+            self.values.entry(name).and_modify(|mine| mine.value += value.value).or_insert(value);
+        }
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        self.about.extend(other.about);
+    }
 }
 
 /// See the [module](self).

@@ -1,0 +1,55 @@
+//! The command line.
+//!
+//! [`Command`] has a line for each scenario and tool. A scenario's own flags are its [`ScenarioArgs`], beside those that
+//! all have ([`CommonArgs`]); what they come to is checked once, before anything is connected to.
+
+mod common;
+mod exit;
+mod floor;
+mod lines;
+mod list;
+mod output;
+mod parse;
+mod scenario;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+pub use common::CommonArgs;
+pub use exit::Exit;
+pub use floor::{FloorArgs, floor};
+pub use list::list;
+pub use parse::{bytes, duration, rate, share};
+pub use scenario::{Run, ScenarioArgs, run};
+
+/// A load generator for systems that speak Kafka's protocol
+#[derive(Debug, Parser)]
+#[command(name = "ringgate-bench", version, disable_help_subcommand = true, max_term_width = 110)]
+#[command(
+    after_help = "Exit codes: 0 fine; 1 an assertion failed, or a regression; 2 wrong usage; 3 the target cannot \
+    be reached or set up; 4 aborted, or too many errors; 5 invalid, the numbers describe the generator; 130 interrupted, \
+    with what there was written."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the scenarios
+    List,
+    /// Raw TCP echo of frames: what machine, kernel and generator take by themselves
+    Floor(Box<Run<FloorArgs>>),
+}
+
+impl Cli {
+    /// Reads a command line, the program's name first.
+    ///
+    /// # Errors
+    /// Wrong usage, or a call for help: for `exit`.
+    pub fn parse_from(command_line: &[String]) -> Result<Cli, clap::Error> {
+        Cli::from_arg_matches(&Cli::command().try_get_matches_from(command_line)?)
+    }
+}

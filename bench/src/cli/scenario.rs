@@ -1,0 +1,107 @@
+//! From a scenario's flags to its run.
+
+use std::time::SystemTime;
+
+use super::common::{CommonArgs, Cpus};
+use super::lines::Lines;
+use super::{Exit, output, parse};
+use crate::engine::{self, Interrupt, RunError, RunOptions};
+use crate::plan::{Common, Load, UsageError};
+use crate::scenario::Scenario;
+
+/// Flags of one scenario.
+pub trait ScenarioArgs: clap::Args {
+    /// What they are flags of.
+    type Scenario: Scenario;
+    /// Whether `--rate` or `--closed` must say how much load; otherwise the scenario's own flags do.
+    const PACED: bool = true;
+
+    /// What `--rate` comes to, in slots per second.
+    ///
+    /// # Errors
+    /// It is no rate.
+    fn rate(&self, text: &str) -> Result<f64, UsageError> {
+        parse::rate(text).map_err(|allowed| UsageError { flag: "rate", value: text.to_string(), allowed })
+    }
+
+    /// Checks them, with what all scenarios have.
+    ///
+    /// # Errors
+    /// The first that cannot be.
+    fn plan(&self, common: &Common) -> Result<<Self::Scenario as Scenario>::Plan, UsageError>;
+}
+
+/// A scenario's command.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Run<A: clap::Args> {
+    /// Those of the scenario.
+    #[command(flatten)]
+    pub own: A,
+    /// Those that all have.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+impl<A: ScenarioArgs> Run<A> {
+    /// How much load.
+    fn load(&self) -> Result<Load, UsageError> {
+        match &self.common.rate {
+            Some(rate) => Ok(Load::Open { rate: self.own.rate(rate)?, arrivals: self.common.arrivals() }),
+            None if self.common.closed => Ok(Load::Closed),
+            None if !A::PACED => Ok(Load::Own),
+            None => Err(UsageError {
+                flag: "rate",
+                value: String::new(),
+                allowed: "say how many requests per second are sent, whatever the target does (--rate 10k), or that \
+                          each waits for an earlier answer (--closed)"
+                    .into(),
+            }),
+        }
+    }
+}
+
+/// Runs a scenario as the flags say; its result is written and said.
+pub fn run<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Exit {
+    match carry_out(args, command_line) {
+        Ok(exit) => exit,
+        Err((exit, why)) => {
+            eprintln!("ringgate-bench: {why}");
+            exit
+        }
+    }
+}
+
+fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Result<Exit, (Exit, String)> {
+    let usage = |error: UsageError| (Exit::Usage, error.to_string());
+    let setup = |error: std::io::Error| (Exit::Setup, error.to_string());
+    let short = uuid::Uuid::new_v4().simple().to_string()[..8].to_string();
+    let common = args.common.common(args.load().map_err(usage)?, &short).map_err(usage)?;
+    let plan = args.own.plan(&common).map_err(usage)?;
+    let id = format!("{}-{}-{short}", output::stamp(SystemTime::now()), A::Scenario::NAME);
+    output::make_directory(&args.common.out).map_err(usage)?;
+    let environment = crate::host::environment(&command_line);
+    crate::rlimits::raise();
+    let options = RunOptions {
+        id,
+        executors: args.common.threads,
+        cpus: args.common.cpus.clone().map(|Cpus(cpus)| cpus),
+        pace: args.common.pace(),
+        server_pid: args.common.server_pid,
+        command: crate::host::masked(&command_line),
+        interrupt: Interrupt::by_signals().map_err(setup)?,
+        error_limit: args.common.error_limit,
+    };
+    let mut observer = Lines;
+    let finished = engine::run::<A::Scenario>(&common, &plan, &options, &mut observer).map_err(|error| {
+        let exit = match error {
+            RunError::Setup(_) | RunError::Host(_) => Exit::Setup,
+            RunError::Interrupted => Exit::Interrupted,
+        };
+        (exit, error.to_string())
+    })?;
+    let directory =
+        crate::result::write(&args.common.out, &finished.result, &finished.log, &environment).map_err(setup)?;
+    output::say(&finished.result);
+    println!("{}", directory.display());
+    Ok(Exit::of(&finished.result))
+}

@@ -1,0 +1,163 @@
+//! The open loop: hands out the slots of a schedule when they are due.
+
+use std::future::poll_fn;
+use std::iter::Peekable;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Instant;
+
+use ringgate_runtime::{Budget, sleep_until};
+
+use crate::engine::{Outstanding, Permit, Schedule, unless_told};
+use crate::limits::LATE_SENDS;
+use crate::measure::{Recorder, SeriesId, Window};
+use crate::plan::Arrivals;
+use crate::scenario::Seat;
+use crate::stop::Stop;
+
+/// Series of how late slots were handed out, by the generator's own fault.
+pub const LATENESS: &str = "schedule.lateness";
+/// Counts the slots of the schedule.
+pub const SLOTS: &str = "schedule.slots";
+/// Counts slots of the primary operation that were due and never sent, because the target was too far behind at the
+/// window's end.
+pub const UNSENT: &str = "unsent";
+/// The same of other operations.
+pub const OTHER_UNSENT: &str = "other.unsent";
+/// Counts slots that found the most requests allowed already out.
+pub const OVERFLOW: &str = "overflow";
+
+/// One executor's schedule. A late slot is handed out at once with the moment it was meant for, none is skipped.
+///
+/// What makes slots late is told apart, since only one of the two makes a run invalid: waits for the target
+/// (for room among the outstanding, for an in-flight slot of a connection) go through [`Pacer::admit`] or
+/// [`Pacer::wait_for`]; all other lateness is the generator's.
+pub struct Pacer {
+    window: Window,
+    schedule: Peekable<Schedule>,
+    recorder: Recorder,
+    stop: Stop,
+    lateness: SeriesId,
+    /// Where the latencies of unsent slots go, and what counts them.
+    unsent: (SeriesId, &'static str),
+    /// Until when the target kept slots waiting.
+    excused: Option<Instant>,
+    budget: Budget,
+    ended: bool,
+}
+
+impl Pacer {
+    /// A schedule of `rate` slots per second on this executor from the window's start to its end, for the primary
+    /// operation. Slots that are still not sent [`LATE_SENDS`] after the window's end never are; they are recorded in
+    /// the operation's `rt` with the time that they waited until then: a lower bound, where nothing at all would
+    /// flatter the target.
+    pub fn new(seat: &Seat, window: Window, rate: f64, arrivals: Arrivals, seed: u64) -> Pacer {
+        let schedule = Schedule::new(rate, arrivals, seat.executor, seat.executors, seed);
+        Pacer {
+            window,
+            schedule: schedule.peekable(),
+            recorder: seat.recorder.clone(),
+            stop: seat.stop.clone(),
+            lateness: seat.recorder.series(LATENESS),
+            unsent: (seat.primary_rt, UNSENT),
+            excused: None,
+            budget: Budget::new(),
+            ended: false,
+        }
+    }
+
+    /// For the schedule of an operation that is not the primary one: `rt` is its series.
+    pub fn of_operation(mut self, rt: SeriesId) -> Pacer {
+        self.unsent = (rt, OTHER_UNSENT);
+        self
+    }
+
+    /// Waits until the next slot is due and gives the moment it was meant for. `None` when the window has ended or
+    /// the run was stopped; slots that were due by then and not handed out count as unsent.
+    pub async fn next(&mut self) -> Option<Instant> {
+        if self.ended {
+            return None;
+        }
+        let end = self.window.end;
+        let due = self.schedule.peek().and_then(|at| self.window.start.checked_add(*at)).filter(|due| *due < end);
+        let now = Instant::now();
+        if due.is_none_or(|due| due > now) {
+            // A wait lets others run.
+            let until = due.unwrap_or(end);
+            if unless_told(&self.stop, sleep_until(until)).await.is_none() {
+                self.close(None);
+                return None;
+            }
+            self.budget.renew();
+        } else {
+            self.budget.turn().await;
+        }
+        let now = Instant::now();
+        let Some(due) = due.filter(|_| now < self.last_send() && !self.stop.is_told()) else {
+            self.close(None);
+            return None;
+        };
+        self.schedule.next();
+        let expected = self.excused.map_or(due, |excused| due.max(excused));
+        self.recorder.record(self.lateness, due, now.saturating_duration_since(expected));
+        self.recorder.count(SLOTS, due, 1);
+        Some(due)
+    }
+
+    /// Waits for room for the request of a slot; `overflow` counts when there is none at once. `None` when the run ends
+    /// first; the slot is then unsent.
+    pub async fn admit(&mut self, outstanding: &Outstanding, intended: Instant) -> Option<Permit> {
+        if let Some(permit) = outstanding.try_enter() {
+            return Some(permit);
+        }
+        self.recorder.count(OVERFLOW, intended, 1);
+        self.wait_for(intended, outstanding.enter()).await
+    }
+
+    /// Waits for something that the target has to do before the request of a slot can be sent; what it makes late is not
+    /// the generator's lateness. `None` when the run ends first; the slot is then unsent.
+    pub async fn wait_for<F: Future>(&mut self, intended: Instant, waiting: F) -> Option<F::Output> {
+        let mut over = pin!(sleep_until(self.last_send()));
+        let mut waiting = pin!(waiting);
+        let mut waited = false;
+        let done = poll_fn(|cx| match waiting.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending => {
+                waited = true;
+                over.as_mut().poll(cx).map(|()| None)
+            }
+        });
+        let output = unless_told(&self.stop, done).await.flatten();
+        if waited {
+            self.excused = Some(Instant::now());
+        }
+        if output.is_none() {
+            self.close(Some(intended));
+        }
+        output
+    }
+
+    /// Until when slots that were due in the window are still sent.
+    fn last_send(&self) -> Instant {
+        self.window.end + LATE_SENDS
+    }
+
+    /// Ends the schedule: what was due by now (or by the window's end), and a slot that was handed out and not
+    /// sent, are unsent.
+    fn close(&mut self, handed_out: Option<Instant>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let until = self.last_send().min(Instant::now());
+        let Window { start, end, .. } = self.window;
+        let left = self.schedule.by_ref().map(|at| start + at).take_while(|due| *due < until.min(end));
+        for (due, counted) in handed_out.into_iter().map(|due| (due, true)).chain(left.map(|due| (due, false))) {
+            let (series, counter) = self.unsent;
+            self.recorder.count(counter, due, 1);
+            self.recorder.record(series, due, until.saturating_duration_since(due));
+            if !counted {
+                self.recorder.count(SLOTS, due, 1);
+            }
+        }
+    }
+}

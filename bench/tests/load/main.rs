@@ -1,0 +1,8 @@
+//! The program as a user runs it: `ringgate-bench` against servers of the tests' own.
+//!
+//! Machines that run tests are busy, so no test here depends on how fast anything is: whether a run may be believed is
+//! for the program to say (exit code 5), and only what must hold on any machine is checked.
+
+mod common;
+mod floor;
+mod usage;
