@@ -98,3 +98,25 @@ pub const SPIN: Duration = Duration::from_secs(24 * 3_600);
 /// Between slots that are further apart than this a sleeping executor keeps the schedule: a wake-up by timer comes
 /// some 60 to 100 us late on an idle machine.
 pub const SLEEP_PRECISION: Duration = Duration::from_micros(100);
+
+/// Records that a producer has taken and that came to nothing yet: 40 MB. A schedule waits at more, which counts as
+/// overflow; the records' moments stay as they were.
+pub const BUFFERED_RECORDS_MAX: usize = 1 << 20;
+
+/// Bytes of batches from which on a Produce request takes no further one: Kafka's `max.request.size`.
+pub const PRODUCE_REQUEST_BYTES_MAX: usize = 1 << 20;
+
+/// Before leaders are looked up again and batches are sent again: Kafka's `retry.backoff.ms`.
+pub const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the records of one fetched batch may decompress to.
+pub const FETCHED_BYTES_MAX: usize = 256 << 20;
+
+/// Partitions of all topics that a run makes: what one Metadata answer and one list per executor hold with ease.
+pub const PARTITIONS_MAX: usize = 100_000;
+
+/// Different record keys: a table of their shares and partitions, 12 MB.
+pub const KEYS_MAX: usize = 1_000_000;
+
+/// Between two looks whether what was sent has come.
+pub const STRAGGLER_LOOK: Duration = Duration::from_millis(10);

@@ -1,6 +1,6 @@
 //! Record keys, and the partition that a key goes to.
 
-use super::random::Random;
+use crate::random::Random;
 
 /// How keys are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +42,7 @@ impl Keys {
     pub fn with_seed(&self, seed: u64) -> Keys {
         let mut random = Random::new(seed);
         // Producers do not walk the keys in step.
-        let next = random.below(self.count);
+        let next = random.below(self.count as u64) as usize;
         Keys { next, random, ..self.clone() }
     }
 

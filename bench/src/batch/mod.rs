@@ -7,7 +7,6 @@
 mod compress;
 mod keys;
 mod payload;
-mod random;
 mod stamp;
 
 pub use compress::{Codec, Compressor};

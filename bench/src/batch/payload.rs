@@ -4,8 +4,10 @@ use std::io::{BufRead, Read};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use super::random::Random;
 use crate::limits::{POOL_BYTES_MAX, POOL_VALUES_MAX, RECORD_BYTES_MAX};
+use crate::quantity;
+use crate::random::Random;
+use crate::result::Unit;
 
 /// How many bytes record values have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,21 +66,10 @@ impl Sizes {
     }
 }
 
-/// A number of bytes: `1024`, `16KiB`, `1MiB`, `100KB`, `5MB`.
+/// A number of bytes: `1024`, `16KiB`, `100kB`.
 pub fn bytes(text: &str) -> Option<usize> {
-    let text = text.trim();
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1_000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        _ => return None,
-    };
-    text[..digits].parse::<usize>().ok()?.checked_mul(unit)
+    let bytes = text.parse().or_else(|_| quantity::parse(text, Unit::Bytes)).ok()?;
+    (bytes >= 0.0 && bytes <= usize::MAX as f64).then_some(bytes as usize)
 }
 
 /// Values made once, so that a record costs a copy and no more while load is driven. A run takes them in turn.
@@ -109,11 +100,13 @@ impl Pool {
     fn fill(&mut self, sizes: RangeInclusive<usize>, random_share: f64, random: &mut Random) {
         let (least, choices) = (*sizes.start(), sizes.end() - sizes.start() + 1);
         while self.ends.is_empty() || self.bytes.len() < POOL_BYTES_MAX && self.ends.len() < POOL_VALUES_MAX {
-            let size = least + random.below(choices);
+            let size = least + random.below(choices as u64) as usize;
             let begin = self.bytes.len();
             self.bytes.resize(begin + size, b'.');
             let drawn = (size as f64 * random_share.clamp(0.0, 1.0)).round() as usize;
-            random.fill(&mut self.bytes[begin..begin + drawn]);
+            for chunk in self.bytes[begin..begin + drawn].chunks_mut(8) {
+                chunk.copy_from_slice(&random.next_u64().to_le_bytes()[..chunk.len()]);
+            }
             self.ends.push(begin + size);
         }
     }
@@ -248,12 +241,12 @@ mod tests {
     #[test]
     fn sizes_are_read_as_they_are_written() {
         assert_eq!("1KiB".parse(), Ok(Sizes::Fixed(1_024)));
-        assert_eq!("100..2kb".parse(), Ok(Sizes::Range(100..=2_000)));
+        assert_eq!("100..2kB".parse(), Ok(Sizes::Range(100..=2_000)));
         assert_eq!("100..=200".parse(), Ok(Sizes::Range(100..=200)));
         assert_eq!("@words".parse(), Ok(Sizes::Lines("words".into())));
         for wrong in ["", "-1", "1..", "5..4", "@", "1XB", "99999999999999999999", "1GiB"] {
             assert!(wrong.parse::<Sizes>().is_err(), "{wrong}");
         }
-        assert_eq!("100..2kb".parse::<Sizes>().unwrap().to_string(), "100..2000");
+        assert_eq!("100..2kB".parse::<Sizes>().unwrap().to_string(), "100..2000");
     }
 }

@@ -63,6 +63,9 @@ struct State<C> {
     unsent: Vec<Bytes>,
     /// So many of the last that are awaited are in `unsent`.
     unsent_awaited: usize,
+    /// Who is told when what is in `unsent`, and what is being written, is handed to the kernel.
+    unsent_unanswered: Vec<C>,
+    writing_unanswered: Vec<C>,
     awaiting: VecDeque<Awaited<C>>,
     next_correlation: i32,
     /// The task's, from its first poll on.
@@ -82,6 +85,20 @@ struct Awaited<C> {
     told: Option<C>,
 }
 
+impl<C> State<C> {
+    fn take_correlation(&mut self) -> i32 {
+        let correlation = self.next_correlation;
+        self.next_correlation = correlation.wrapping_add(1).max(0);
+        correlation
+    }
+
+    fn wake(&self) {
+        if let Some(task) = &self.task {
+            task.wake_by_ref();
+        }
+    }
+}
+
 impl<C: Complete> Link<C> {
     /// Starts the task. `ended` is told once why the connection ended, unless the owner closed it; what was awaited
     /// has been told by then.
@@ -95,6 +112,8 @@ impl<C: Complete> Link<C> {
         let state = State {
             unsent: Vec::new(),
             unsent_awaited: 0,
+            unsent_unanswered: Vec::new(),
+            writing_unanswered: Vec::new(),
             awaiting: VecDeque::new(),
             next_correlation,
             task: None,
@@ -109,7 +128,7 @@ impl<C: Complete> Link<C> {
     pub fn submit(&self, submit: Submit, who: C) {
         let Submit { api, version, body } = submit;
         let size = body.iter().map(Bytes::len).sum();
-        self.push(Shape::of(api, version), Some(who), |correlation, unsent| {
+        self.push(Shape::of(api, version), who, |correlation, unsent| {
             unsent.push(frames::head(api, version, correlation, size, 0).freeze());
             unsent.extend(body);
             Ok(())
@@ -118,31 +137,37 @@ impl<C: Complete> Link<C> {
 
     /// Sends a request of the codec's.
     pub fn submit_request<R: Request>(&self, version: i16, request: &R, who: C) {
-        self.push(frames::shape_of::<R>(version), Some(who), |correlation, unsent| {
+        self.push(frames::shape_of::<R>(version), who, |correlation, unsent| {
             unsent.push(frames::request(version, correlation, request)?);
             Ok(())
         });
     }
 
-    /// Sends a request that has no answer: Produce with acks=0.
-    ///
-    /// # Errors
-    /// The connection is gone.
-    pub fn submit_unanswered(&self, submit: Submit) -> Result<(), CallError> {
+    /// Sends a request that has no answer: Produce with acks=0. `who` is told when it is handed to the kernel, with an
+    /// empty body, or that the connection was gone before.
+    pub fn submit_unanswered(&self, submit: Submit, who: Option<C>) {
         let Submit { api, version, body } = submit;
-        if let Some(why) = &self.0.state.borrow().closed {
-            return Err(why.clone());
-        }
         let size = body.iter().map(Bytes::len).sum();
-        self.push(Shape::of(api, version), None, |correlation, unsent| {
-            unsent.push(frames::head(api, version, correlation, size, 0).freeze());
-            unsent.extend(body);
-            Ok(())
-        });
-        Ok(())
+        let closed = {
+            let mut state = self.0.state.borrow_mut();
+            match state.closed.clone() {
+                None => {
+                    let correlation = state.take_correlation();
+                    state.unsent.push(frames::head(api, version, correlation, size, 0).freeze());
+                    state.unsent.extend(body);
+                    state.wake();
+                    state.unsent_unanswered.extend(who);
+                    return;
+                }
+                Some(why) => why,
+            }
+        };
+        if let Some(mut who) = who {
+            who.complete(Err(closed));
+        }
     }
 
-    fn push(&self, shape: Shape, who: Option<C>, write: impl FnOnce(i32, &mut Vec<Bytes>) -> Result<(), CallError>) {
+    fn push(&self, shape: Shape, mut who: C, write: impl FnOnce(i32, &mut Vec<Bytes>) -> Result<(), CallError>) {
         let mut state = self.0.state.borrow_mut();
         let correlation = state.next_correlation;
         let written = match &state.closed {
@@ -151,19 +176,13 @@ impl<C: Complete> Link<C> {
         };
         if let Err(why) = written {
             drop(state);
-            if let Some(mut who) = who {
-                who.complete(Err(why));
-            }
+            who.complete(Err(why));
             return;
         }
-        state.next_correlation = correlation.wrapping_add(1).max(0);
-        if who.is_some() {
-            state.unsent_awaited += 1;
-            state.awaiting.push_back(Awaited { correlation, shape, at: Instant::now(), who, told: None });
-        }
-        if let Some(task) = &state.task {
-            task.wake_by_ref();
-        }
+        state.take_correlation();
+        state.unsent_awaited += 1;
+        state.awaiting.push_back(Awaited { correlation, shape, at: Instant::now(), who: Some(who), told: None });
+        state.wake();
     }
 
     /// Requests that have no answer yet.
@@ -236,13 +255,17 @@ async fn drive<C: Complete>(
         Ok(why) => (why, true),
         Err(why) => (why, false),
     };
-    let awaiting = {
+    let (awaiting, unanswered) = {
         let mut state = inner.state.borrow_mut();
         state.closed.get_or_insert_with(|| why.clone());
         state.unsent = Vec::new();
         state.task = None;
-        std::mem::take(&mut state.awaiting)
+        let unanswered = std::mem::take(&mut state.writing_unanswered).into_iter();
+        (std::mem::take(&mut state.awaiting), unanswered.chain(std::mem::take(&mut state.unsent_unanswered)))
     };
+    for mut who in unanswered {
+        who.complete(Err(why.clone()));
+    }
     for mut awaited in awaiting {
         if let Some(mut who) = awaited.who.take() {
             who.complete(Err(why.clone()));
@@ -345,7 +368,7 @@ async fn read<C: Complete>(inner: &Inner<C>, pool: &BufferPool) -> CallError {
 /// Writes what is submitted until the connection ends.
 async fn write<C: Complete>(inner: &Inner<C>) -> CallError {
     loop {
-        let segments = std::future::poll_fn(|_| {
+        let (sent, segments) = std::future::poll_fn(|_| {
             let mut state = inner.state.borrow_mut();
             if state.unsent.is_empty() {
                 // The task is woken by whoever submits.
@@ -356,11 +379,20 @@ async fn write<C: Complete>(inner: &Inner<C>) -> CallError {
             for awaited in state.awaiting.iter_mut().rev().take(unsent) {
                 awaited.at = now;
             }
-            Poll::Ready(std::mem::take(&mut state.unsent))
+            state.writing_unanswered = std::mem::take(&mut state.unsent_unanswered);
+            Poll::Ready((now, std::mem::take(&mut state.unsent)))
         })
         .await;
         if let Err(error) = inner.transport.send(segments).await {
             return lost(error);
+        }
+        let unanswered = std::mem::take(&mut inner.state.borrow_mut().writing_unanswered);
+        if unanswered.is_empty() {
+            continue;
+        }
+        let received = Instant::now();
+        for mut who in unanswered {
+            who.complete(Ok(Answered { body: Bytes::new(), sent, received }));
         }
     }
 }

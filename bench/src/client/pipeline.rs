@@ -120,7 +120,9 @@ impl Pipeline {
     /// # Errors
     /// The connection is gone.
     pub fn submit_unanswered(&self, api: i16, version: i16, body: Vec<Bytes>) -> Result<(), CallError> {
-        self.link.submit_unanswered(Submit { api, version, body })
+        self.link.ended().map_or(Ok(()), Err)?;
+        self.link.submit_unanswered(Submit { api, version, body }, None);
+        Ok(())
     }
 
     /// Reads the body of an answer; bytes in it stay slices of it.

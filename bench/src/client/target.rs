@@ -227,7 +227,10 @@ impl Target {
     }
 
     /// Asks some broker, over a connection that is kept for questions like this.
-    pub(super) async fn ask<R: Request>(&self, version: i16, request: &R) -> Result<R::Response, CallError> {
+    ///
+    /// # Errors
+    /// None answers.
+    pub async fn ask<R: Request>(&self, version: i16, request: &R) -> Result<R::Response, CallError> {
         let _permit = self.0.control_permits.take().await;
         let kept = self.0.control.borrow_mut().pop();
         if let Some(mut connection) = kept {

@@ -181,9 +181,19 @@ impl Recorder {
 
     /// Counts an error of an operation by Kafka's code, or one of the generator's own.
     pub fn error(&self, operation: &'static str, code: i16, intended: Instant) {
+        self.errors(operation, code, intended, 1);
+    }
+
+    /// Counts an error that several met together, such as the records of a batch.
+    pub fn errors(&self, operation: &'static str, code: i16, intended: Instant, by: u64) {
         let mut inner = self.0.borrow_mut();
         let phase = inner.phase(intended);
-        *inner.counted[phase as usize].errors.entry((operation, code)).or_default() += 1;
+        *inner.counted[phase as usize].errors.entry((operation, code)).or_default() += by;
+    }
+
+    /// Which phase something counts in that was meant to begin at `intended`.
+    pub fn phase(&self, intended: Instant) -> Phase {
+        self.0.borrow().phase(intended)
     }
 
     /// What was recorded since the last call; the recorder begins anew.

@@ -40,6 +40,11 @@ impl BatchBuilder {
         self
     }
 
+    /// Makes room for so many more bytes at once, for who knows how large the batch becomes.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.batch.reserve(bytes);
+    }
+
     /// Adds a record. Timestamps are in ms, -1 for none. A header's name is UTF-8 to most clients.
     ///
     /// # Errors
