@@ -24,7 +24,7 @@ pub const SLOTS: &str = "schedule.slots";
 pub const UNSENT: &str = "unsent";
 /// The same of other operations.
 pub const OTHER_UNSENT: &str = "other.unsent";
-/// Counts slots that found the most requests allowed already out.
+/// Counts slots that had to wait for the target: the most requests allowed were out.
 pub const OVERFLOW: &str = "overflow";
 
 /// One executor's schedule. A late slot is handed out at once with the moment it was meant for, none is skipped.
@@ -42,6 +42,8 @@ pub struct Pacer {
     unsent: (SeriesId, &'static str),
     /// Until when the target kept slots waiting.
     excused: Option<Instant>,
+    /// The slot that was handed out last has been counted as overflow.
+    overflowed: bool,
     budget: Budget,
     ended: bool,
 }
@@ -61,6 +63,7 @@ impl Pacer {
             lateness: seat.recorder.series(LATENESS),
             unsent: (seat.primary_rt, UNSENT),
             excused: None,
+            overflowed: false,
             budget: Budget::new(),
             ended: false,
         }
@@ -101,21 +104,24 @@ impl Pacer {
         let expected = self.excused.map_or(due, |excused| due.max(excused));
         self.recorder.record(self.lateness, due, now.saturating_duration_since(expected));
         self.recorder.count(SLOTS, due, 1);
+        self.overflowed = false;
+        if expected > due {
+            self.count_overflow(due);
+        }
         Some(due)
     }
 
-    /// Waits for room for the request of a slot; `overflow` counts when there is none at once. `None` when the run ends
-    /// first; the slot is then unsent.
+    /// Waits for room for the request of a slot. `None` when the run ends first; the slot is then unsent.
     pub async fn admit(&mut self, outstanding: &Outstanding, intended: Instant) -> Option<Permit> {
-        if let Some(permit) = outstanding.try_enter() {
-            return Some(permit);
+        match outstanding.try_enter() {
+            Some(permit) => Some(permit),
+            None => self.wait_for(intended, outstanding.enter()).await,
         }
-        self.recorder.count(OVERFLOW, intended, 1);
-        self.wait_for(intended, outstanding.enter()).await
     }
 
     /// Waits for something that the target has to do before the request of a slot can be sent; what it makes late is not
-    /// the generator's lateness. `None` when the run ends first; the slot is then unsent.
+    /// the generator's lateness, and `overflow` counts slots that were due meanwhile. `None` when the run ends first;
+    /// the slot is then unsent.
     pub async fn wait_for<F: Future>(&mut self, intended: Instant, waiting: F) -> Option<F::Output> {
         let mut over = pin!(sleep_until(self.last_send()));
         let mut waiting = pin!(waiting);
@@ -129,12 +135,19 @@ impl Pacer {
         });
         let output = unless_told(&self.stop, done).await.flatten();
         if waited {
+            self.count_overflow(intended);
             self.excused = Some(Instant::now());
         }
         if output.is_none() {
             self.close(Some(intended));
         }
         output
+    }
+
+    fn count_overflow(&mut self, slot: Instant) {
+        if !std::mem::replace(&mut self.overflowed, true) {
+            self.recorder.count(OVERFLOW, slot, 1);
+        }
     }
 
     /// Until when slots that were due in the window are still sent.

@@ -184,7 +184,7 @@ pub struct Health {
     pub cpu_max: f64,
     /// Time that executors were ready to run and had no CPU, per wall time, the worst one's.
     pub run_delay_max: f64,
-    /// Slots that found the most outstanding requests allowed already out.
+    /// Slots that had to wait for the target, since the most outstanding requests allowed were out.
     pub overflow: u64,
 }
 

@@ -5,4 +5,8 @@
 
 mod common;
 mod floor;
+#[path = "../server/mod.rs"]
+mod server;
+mod truth;
 mod usage;
+mod verdict;

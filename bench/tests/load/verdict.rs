@@ -1,0 +1,103 @@
+//! What a run says of itself.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::{Echo, Ran, bench};
+use crate::server::{Behaviour, Fault, Server};
+
+#[test]
+fn a_generator_that_cannot_keep_its_rate_says_so_and_exits_5() {
+    let echo = Echo::start();
+    // More than any core can send, and nothing that the target could be blamed for: it may have everything outstanding.
+    let ran = Ran::to_end(&format!(
+        "floor --bootstrap {} --rate 3M --duration 1s --warmup 0s --in-flight 10000000 --max-outstanding 10000000",
+        echo.address
+    ));
+    assert_eq!(ran.exit, 5, "{}\n{}", ran.stdout, ran.stderr);
+    let result = ran.result();
+    assert!(!result.verdict.valid);
+    assert!(result.verdict.reasons.iter().any(|why| why.contains("saturated")), "{:?}", result.verdict);
+    assert_eq!(result.health.slots, 3_000_000, "no slot is skipped, and what was not sent is counted");
+}
+
+#[test]
+fn the_same_seed_means_the_same_schedule() {
+    let echo = Echo::start();
+    let slots = |seed: u64| {
+        let ran = Ran::to_end(&format!(
+            "floor --bootstrap {} --rate 1000 --arrivals poisson --duration 1s --warmup 0s --seed {seed} --in-flight 2000",
+            echo.address
+        ));
+        ran.was_carried_out();
+        let result = ran.result();
+        assert_eq!(result.seed, seed);
+        result.health.slots
+    };
+    let first = slots(11);
+    assert_eq!(first, slots(11));
+    assert_ne!(first, slots(12));
+}
+
+/// A run that is under way: its first interval is over.
+fn under_way(arguments: &str, out: &tempfile::TempDir) -> (Child, BufReader<std::process::ChildStderr>) {
+    let mut command = bench(arguments);
+    command.arg("--out").arg(out.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("errors") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before its first interval");
+    }
+    (child, lines)
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn a_signal_ends_a_run_with_what_there_is_and_exit_130() {
+    let echo = Echo::start();
+    for how in [Signal::INT, Signal::TERM] {
+        let out = tempfile::tempdir().unwrap();
+        let arguments = format!("floor --bootstrap {} --rate 200 --duration 10m --warmup 0s", echo.address);
+        let (child, _stderr) = under_way(&arguments, &out);
+        signal(&child, how);
+        let ran = Ran::of(child.wait_with_output().unwrap(), out);
+        assert_eq!(ran.exit, 130, "{}", ran.stdout);
+        let result = ran.result();
+        assert!(result.verdict.interrupted);
+        assert!((1.0..600.0).contains(&result.measured_s), "{}", result.measured_s);
+        assert!(result.latencies["floor.rt"].count >= 200);
+        for file in ["series.csv", "latency.hlog", "latency.hgrm", "env.json"] {
+            assert!(ran.directory().join(file).exists(), "{file}");
+        }
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    // Nothing is answered, so that the first signal leaves requests to be waited for.
+    let server = Server::echo(Behaviour::prompt().fault_by(|number| (number > 0).then_some(Fault::Silence)));
+    let out = tempfile::tempdir().unwrap();
+    let arguments = format!(
+        "floor --bootstrap {} --rate 10 --duration 1h --warmup 0s --in-flight 1000 --request-timeout 1h",
+        server.address
+    );
+    let (mut child, _stderr) = under_way(&arguments, &out);
+    signal(&child, Signal::INT);
+    signal(&child, Signal::INT);
+    let mut tries = 0;
+    while child.try_wait().unwrap().is_none() {
+        // Two that come at the same moment are one.
+        signal(&child, Signal::INT);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        tries += 1;
+        assert!(tries < 300, "it still runs");
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}

@@ -1,0 +1,314 @@
+//! Enough of a Kafka broker to be loaded: topics, records in memory, offsets, heartbeats.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use kafka_protocol::messages::api_versions_response::ApiVersion;
+use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
+use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+use kafka_protocol::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use kafka_protocol::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
+use kafka_protocol::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
+use kafka_protocol::messages::*;
+use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+
+use super::connection::Speaks;
+
+const NODE: BrokerId = BrokerId(1);
+/// Of `ListOffsets`: the log's end.
+const LATEST: i64 = -1;
+
+/// APIs, the highest version that names topics by their names, and whether delays and faults concern it.
+const APIS: [(ApiKey, i16, bool); 14] = [
+    (ApiKey::ApiVersions, 3, false),
+    (ApiKey::Metadata, 9, false),
+    (ApiKey::CreateTopics, 5, false),
+    (ApiKey::DeleteTopics, 5, false),
+    (ApiKey::FindCoordinator, 3, false),
+    (ApiKey::InitProducerId, 4, false),
+    (ApiKey::ListOffsets, 6, false),
+    (ApiKey::Produce, 9, true),
+    (ApiKey::Fetch, 12, true),
+    (ApiKey::Heartbeat, 4, true),
+    (ApiKey::OffsetCommit, 8, true),
+    (ApiKey::OffsetFetch, 7, true),
+    (ApiKey::LeaveGroup, 3, false),
+    (ApiKey::SaslHandshake, 1, false),
+];
+
+/// A partition's batches, each with its first offset and the one behind its last.
+#[derive(Default)]
+struct Log {
+    batches: Vec<(i64, i64, Bytes)>,
+    end: i64,
+}
+
+/// See the [module](self).
+pub struct Broker {
+    host: StrBytes,
+    port: i32,
+    partitions: i32,
+    logs: Mutex<BTreeMap<(String, i32), Log>>,
+    offsets: Mutex<BTreeMap<(String, String, i32), i64>>,
+}
+
+impl Broker {
+    pub fn new(address: &str, partitions: i32) -> Broker {
+        let (host, port) = address.rsplit_once(':').expect("an address");
+        Broker {
+            host: StrBytes::from_string(host.into()),
+            port: port.parse().expect("a port"),
+            partitions,
+            logs: Mutex::default(),
+            offsets: Mutex::default(),
+        }
+    }
+}
+
+impl Speaks for Broker {
+    fn is_counted(&self, mut frame: &[u8]) -> bool {
+        let key = frame.get_i16();
+        APIS.iter().any(|(api, _, counted)| *api as i16 == key && *counted)
+    }
+
+    fn answer(&self, frame: &[u8], error: Option<i16>) -> Option<Vec<u8>> {
+        let mut body = Bytes::copy_from_slice(frame);
+        let (key, version) = ((&frame[..2]).get_i16(), (&frame[2..4]).get_i16());
+        let api = ApiKey::try_from(key).expect("a known API");
+        let header = RequestHeader::decode(&mut body, api.request_header_version(version)).expect("a header");
+        let asked = Asked { api, version, body, error: error.unwrap_or(0) };
+        let answer = self.answer_to(&asked)?;
+        let mut out = BytesMut::new();
+        out.put_i32(header.correlation_id);
+        if api.response_header_version(version) >= 1 {
+            out.put_u8(0);
+        }
+        out.put(answer);
+        Some(out.to_vec())
+    }
+}
+
+/// A request.
+struct Asked {
+    api: ApiKey,
+    version: i16,
+    body: Bytes,
+    error: i16,
+}
+
+impl Asked {
+    fn read<R: Decodable>(&self) -> R {
+        R::decode(&mut self.body.clone(), self.version).expect("a request")
+    }
+
+    fn with(&self, answer: &impl Encodable) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        answer.encode(&mut out, self.version).expect("an answer");
+        Some(out.freeze())
+    }
+}
+
+impl Broker {
+    fn answer_to(&self, asked: &Asked) -> Option<Bytes> {
+        match asked.api {
+            ApiKey::ApiVersions => asked.with(&ApiVersionsResponse::default().with_api_keys(versions())),
+            ApiKey::Metadata => asked.with(&self.metadata(&asked.read())),
+            ApiKey::CreateTopics => {
+                let request: CreateTopicsRequest = asked.read();
+                let topics = request.topics.into_iter().map(|topic| {
+                    CreatableTopicResult::default()
+                        .with_name(topic.name)
+                        .with_num_partitions(self.partitions)
+                        .with_replication_factor(1)
+                });
+                asked.with(&CreateTopicsResponse::default().with_topics(topics.collect()))
+            }
+            ApiKey::DeleteTopics => {
+                let request: DeleteTopicsRequest = asked.read();
+                let topics = request.topic_names.into_iter();
+                let topics = topics.map(|name| DeletableTopicResult::default().with_name(Some(name)));
+                asked.with(&DeleteTopicsResponse::default().with_responses(topics.collect()))
+            }
+            ApiKey::FindCoordinator => asked.with(
+                &FindCoordinatorResponse::default()
+                    .with_node_id(NODE)
+                    .with_host(self.host.clone())
+                    .with_port(self.port),
+            ),
+            ApiKey::InitProducerId => {
+                asked.with(&InitProducerIdResponse::default().with_producer_id(ProducerId(1)).with_producer_epoch(0))
+            }
+            ApiKey::ListOffsets => asked.with(&self.list_offsets(&asked.read())),
+            ApiKey::Produce => self.produce(asked),
+            ApiKey::Fetch => asked.with(&self.fetch(&asked.read(), asked.error)),
+            ApiKey::Heartbeat => asked.with(&HeartbeatResponse::default().with_error_code(asked.error)),
+            ApiKey::LeaveGroup => asked.with(&LeaveGroupResponse::default()),
+            ApiKey::OffsetCommit => asked.with(&self.commit(&asked.read(), asked.error)),
+            ApiKey::OffsetFetch => asked.with(&self.committed(&asked.read(), asked.error)),
+            api => panic!("the tests' server does not know {api:?}"),
+        }
+    }
+
+    fn metadata(&self, request: &MetadataRequest) -> MetadataResponse {
+        let partition = |index| {
+            MetadataResponsePartition::default()
+                .with_partition_index(index)
+                .with_leader_id(NODE)
+                .with_replica_nodes(vec![NODE])
+                .with_isr_nodes(vec![NODE])
+        };
+        let topics = request.topics.iter().flatten().map(|topic| {
+            MetadataResponseTopic::default()
+                .with_name(topic.name.clone())
+                .with_partitions((0..self.partitions).map(partition).collect())
+        });
+        let broker =
+            MetadataResponseBroker::default().with_node_id(NODE).with_host(self.host.clone()).with_port(self.port);
+        MetadataResponse::default()
+            .with_brokers(vec![broker])
+            .with_cluster_id(Some(StrBytes::from_static_str("tests")))
+            .with_controller_id(NODE)
+            .with_topics(topics.collect())
+    }
+
+    fn produce(&self, asked: &Asked) -> Option<Bytes> {
+        let request: ProduceRequest = asked.read();
+        let mut logs = self.logs.lock().expect("nobody panics with it");
+        let mut responses = Vec::new();
+        for topic in request.topic_data {
+            let mut partitions = Vec::new();
+            for data in topic.partition_data {
+                let log = logs.entry((topic.name.to_string(), data.index)).or_default();
+                let base = log.end;
+                if asked.error == 0 {
+                    log.append(data.records.unwrap_or_default());
+                }
+                partitions.push(
+                    PartitionProduceResponse::default()
+                        .with_index(data.index)
+                        .with_error_code(asked.error)
+                        .with_base_offset(base),
+                );
+            }
+            let response = TopicProduceResponse::default().with_name(topic.name).with_partition_responses(partitions);
+            responses.push(response);
+        }
+        // acks=0 wants no answer.
+        (request.acks != 0).then(|| asked.with(&ProduceResponse::default().with_responses(responses)))?
+    }
+
+    fn fetch(&self, request: &FetchRequest, error: i16) -> FetchResponse {
+        let logs = self.logs.lock().expect("nobody panics with it");
+        let topics = request.topics.iter().map(|topic| {
+            let partitions = topic.partitions.iter().map(|wanted| {
+                let log = logs.get(&(topic.topic.to_string(), wanted.partition));
+                let end = log.map_or(0, |log| log.end);
+                let records = log.map(|log| log.read(wanted.fetch_offset, wanted.partition_max_bytes as usize));
+                PartitionData::default()
+                    .with_partition_index(wanted.partition)
+                    .with_error_code(error)
+                    .with_high_watermark(end)
+                    .with_last_stable_offset(end)
+                    .with_records(records.filter(|_| error == 0))
+            });
+            FetchableTopicResponse::default().with_topic(topic.topic.clone()).with_partitions(partitions.collect())
+        });
+        FetchResponse::default().with_responses(topics.collect())
+    }
+
+    fn list_offsets(&self, request: &ListOffsetsRequest) -> ListOffsetsResponse {
+        let logs = self.logs.lock().expect("nobody panics with it");
+        let topics = request.topics.iter().map(|topic| {
+            let partitions = topic.partitions.iter().map(|wanted| {
+                let end = logs.get(&(topic.name.to_string(), wanted.partition_index)).map_or(0, |log| log.end);
+                ListOffsetsPartitionResponse::default()
+                    .with_partition_index(wanted.partition_index)
+                    .with_offset(if wanted.timestamp == LATEST { end } else { 0 })
+            });
+            ListOffsetsTopicResponse::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
+        });
+        ListOffsetsResponse::default().with_topics(topics.collect())
+    }
+
+    fn commit(&self, request: &OffsetCommitRequest, error: i16) -> OffsetCommitResponse {
+        let mut offsets = self.offsets.lock().expect("nobody panics with it");
+        let mut topics = Vec::new();
+        for topic in &request.topics {
+            let mut partitions = Vec::new();
+            for partition in &topic.partitions {
+                if error == 0 {
+                    let key = (request.group_id.to_string(), topic.name.to_string(), partition.partition_index);
+                    offsets.insert(key, partition.committed_offset);
+                }
+                partitions.push(
+                    OffsetCommitResponsePartition::default()
+                        .with_partition_index(partition.partition_index)
+                        .with_error_code(error),
+                );
+            }
+            topics.push(OffsetCommitResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions));
+        }
+        OffsetCommitResponse::default().with_topics(topics)
+    }
+
+    /// Of one group, as versions up to 7 ask.
+    fn committed(&self, request: &OffsetFetchRequest, error: i16) -> OffsetFetchResponse {
+        use kafka_protocol::messages::offset_fetch_response::{OffsetFetchResponsePartition, OffsetFetchResponseTopic};
+        let offsets = self.offsets.lock().expect("nobody panics with it");
+        let topics = request.topics.iter().flatten().map(|topic| {
+            let partitions = topic.partition_indexes.iter().map(|index| {
+                let key = (request.group_id.to_string(), topic.name.to_string(), *index);
+                OffsetFetchResponsePartition::default()
+                    .with_partition_index(*index)
+                    .with_committed_offset(offsets.get(&key).copied().unwrap_or(-1))
+                    .with_error_code(error)
+            });
+            OffsetFetchResponseTopic::default().with_name(topic.name.clone()).with_partitions(partitions.collect())
+        });
+        OffsetFetchResponse::default().with_topics(topics.collect()).with_error_code(error)
+    }
+}
+
+impl Log {
+    /// Appends batches of format 2 with the log's own offsets.
+    fn append(&mut self, mut records: Bytes) {
+        // baseOffset i64, batchLength i32 (of what is behind it), ..., lastOffsetDelta i32 at 23.
+        while records.len() >= 61 {
+            let length = 12 + (&records[8..12]).get_i32() as usize;
+            let mut batch = BytesMut::from(&records.split_to(length)[..]);
+            let count = i64::from((&batch[23..27]).get_i32()) + 1;
+            batch[..8].copy_from_slice(&self.end.to_be_bytes());
+            self.batches.push((self.end, self.end + count, batch.freeze()));
+            self.end += count;
+        }
+    }
+
+    /// Whole batches from the one with this offset on, one at least.
+    fn read(&self, from: i64, most: usize) -> Bytes {
+        let first = self.batches.partition_point(|(_, behind, _)| *behind <= from);
+        let mut out = BytesMut::new();
+        for (_, _, batch) in &self.batches[first..] {
+            if !out.is_empty() && out.len() + batch.len() > most {
+                break;
+            }
+            out.extend_from_slice(batch);
+        }
+        out.freeze()
+    }
+}
+
+fn versions() -> Vec<ApiVersion> {
+    let known = APIS.iter().map(|(api, most, _)| {
+        let valid = api.valid_versions();
+        ApiVersion::default()
+            .with_api_key(*api as i16)
+            .with_min_version(valid.min)
+            .with_max_version((*most).min(valid.max))
+    });
+    known.collect()
+}
