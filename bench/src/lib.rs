@@ -21,6 +21,7 @@ pub mod plan;
 pub mod producer;
 pub mod quantity;
 pub mod random;
+pub mod report;
 pub mod result;
 pub mod rlimits;
 pub mod scenario;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{
@@ -88,10 +88,7 @@ impl Hlog {
 pub fn merge(log: &[u8], into: &mut BTreeMap<String, Latencies>) -> Result<usize, HlogError> {
     let mut intervals = 0;
     for entry in IntervalLogIterator::new(log) {
-        let entry = entry.map_err(|error| {
-            let LogIteratorError::ParseError { offset } = error;
-            HlogError::Line { line: 1 + log[..offset].iter().filter(|byte| **byte == b'\n').count() }
-        })?;
+        let entry = entry.map_err(|error| unreadable(log, error))?;
         let LogEntry::Interval(line) = entry else { continue };
         intervals += 1;
         let bad = |why: String| HlogError::Histogram { interval: intervals, why };
@@ -103,10 +100,33 @@ pub fn merge(log: &[u8], into: &mut BTreeMap<String, Latencies>) -> Result<usize
     Ok(intervals)
 }
 
+/// From when to when a log's intervals reach, `None` without any.
+pub fn span(log: &[u8]) -> Result<Option<(SystemTime, SystemTime)>, HlogError> {
+    let mut base = Duration::ZERO;
+    let mut span: Option<(Duration, Duration)> = None;
+    for entry in IntervalLogIterator::new(log) {
+        match entry.map_err(|error| unreadable(log, error))? {
+            LogEntry::BaseTime(time) => base = time,
+            LogEntry::StartTime(_) => {}
+            LogEntry::Interval(line) => {
+                let from = base.saturating_add(line.start_timestamp());
+                let to = from.saturating_add(line.duration());
+                let (first, last) = span.unwrap_or((from, to));
+                span = Some((first.min(from), last.max(to)));
+            }
+        }
+    }
+    let time = |since: Duration| UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH);
+    Ok(span.map(|(from, to)| (time(from), time(to))))
+}
+
+fn unreadable(log: &[u8], error: LogIteratorError) -> HlogError {
+    let LogIteratorError::ParseError { offset } = error;
+    HlogError::Line { line: 1 + log[..offset].iter().filter(|byte| **byte == b'\n').count() }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
-
     use super::*;
 
     fn latencies(values_us: std::ops::Range<u64>) -> Latencies {
@@ -138,6 +158,9 @@ mod tests {
         assert_eq!(merged.keys().collect::<Vec<_>>(), ["produce.rt", "produce.st"]);
         assert_eq!(merged["produce.rt"].histogram, latencies(1..3_001).histogram);
         assert_eq!(merged["produce.st"].histogram.len(), 30);
+        let began = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+        assert_eq!(span(&log()), Ok(Some((began, began + Duration::from_secs(3)))));
+        assert_eq!(span(b"#nothing\n"), Ok(None));
     }
 
     #[test]

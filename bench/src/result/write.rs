@@ -8,10 +8,11 @@ use std::time::SystemTime;
 use super::hlog::Hlog;
 use super::model::{Environment, RunResult};
 use super::{csv, hgrm};
+use crate::report;
 
 /// Writes `run-<id>/` in `out`, which is made if there is none, and gives its path: `result.json`, `series.csv`,
 /// `latency.hlog`, `latency.hgrm` (the primary operation's response times), `latency-<series>.hgrm` of the others,
-/// and `env.json`. Each file appears whole, and `result.json` last: where it is, the others are.
+/// `env.json` and `report.html`. Each file appears whole, and `result.json` last: where it is, the others are.
 pub fn write(out: &Path, result: &RunResult, log: &Hlog, environment: &Environment) -> io::Result<PathBuf> {
     let directory = out.join(format!("run-{}", result.id));
     fs::create_dir_all(&directory).map_err(|error| told(&directory, error))?;
@@ -26,6 +27,9 @@ pub fn write(out: &Path, result: &RunResult, log: &Hlog, environment: &Environme
         whole(&directory.join(name), |file| hgrm::write(&latencies.histogram, file))?;
     }
     whole(&directory.join("env.json"), |file| json(environment, file))?;
+    let page = report::html(&[report::Run { result, environment: Some(environment) }], None)
+        .map_err(|error| invalid(error.to_string()))?;
+    whole(&directory.join("report.html"), |file| file.write_all(page.as_bytes()))?;
     whole(&directory.join("result.json"), |file| json(result, file))?;
     Ok(directory)
 }

@@ -28,6 +28,7 @@ fn a_run_leaves_its_files_whole_and_result_json_is_read_back_as_it_was() {
         "latency-produce.wt.hgrm",
         "latency.hgrm",
         "latency.hlog",
+        "report.html",
         "result.json",
         "series.csv",
     ];
