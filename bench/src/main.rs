@@ -15,6 +15,9 @@ fn main() -> ExitCode {
     };
     let exit = match cli.command {
         Command::List => cli::list(),
+        Command::Produce(args) => cli::run(&args, command_line),
+        Command::Consume(args) => cli::run(&args, command_line),
+        Command::E2e(args) => cli::run(&args, command_line),
         Command::Floor(args) => cli::floor(&args, command_line),
     };
     exit.into()

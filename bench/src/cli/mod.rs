@@ -8,8 +8,10 @@ mod exit;
 mod floor;
 mod lines;
 mod list;
+mod moving;
 mod output;
 mod parse;
+mod records;
 mod scenario;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -18,6 +20,7 @@ pub use common::CommonArgs;
 pub use exit::Exit;
 pub use floor::{FloorArgs, floor};
 pub use list::list;
+pub use moving::{ConsumeArgs, EndToEndArgs, ProduceArgs};
 pub use parse::{bytes, duration, rate, share};
 pub use scenario::{Run, ScenarioArgs, run};
 
@@ -40,6 +43,13 @@ pub struct Cli {
 pub enum Command {
     /// List the scenarios
     List,
+    /// Records into topics: response times of each record, from its own moment, and what one request takes
+    Produce(Run<ProduceArgs>),
+    /// Records out of topics: at the tail while they are produced, or a backlog that was made before
+    Consume(Run<ConsumeArgs>),
+    /// Records through topics, timed from the moment they were meant to be sent until they are consumed, and checked
+    /// for loss, duplicates, order and corruption
+    E2e(Run<EndToEndArgs>),
     /// Raw TCP echo of frames: what machine, kernel and generator take by themselves
     Floor(Box<Run<FloorArgs>>),
 }

@@ -15,7 +15,7 @@ use ringgate_wire::records::{BatchHeader, OpenBatch, next_batch};
 use super::session::Session;
 use crate::client::{Address, CallError, Connection, Target};
 use crate::limits::{FETCHED_BYTES_MAX, RETRY_PAUSE};
-use crate::measure::{Recorder, SeriesId};
+use crate::measure::{Phase, Recorder, SeriesId};
 use crate::producer::TopicRef;
 use crate::scenario::SetupError;
 use crate::signal::Signal;
@@ -109,7 +109,18 @@ struct Inner {
     anew: Signal,
     /// Offsets have moved on.
     moved: Signal,
-    again: RefCell<BTreeMap<i16, u64>>,
+    stats: RefCell<Stats>,
+}
+
+/// What a consumer did in the measured window, beside what it recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// How often leaders were looked up again, at any time, by the code that led to it.
+    pub again: BTreeMap<i16, u64>,
+    /// Answers to Fetch.
+    pub fetches: u64,
+    /// Those without records.
+    pub empty: u64,
 }
 
 impl Consumer {
@@ -140,7 +151,7 @@ impl Consumer {
             sink: RefCell::new(Box::new(sink)),
             anew: Signal::default(),
             moved: Signal::default(),
-            again: RefCell::default(),
+            stats: RefCell::default(),
         };
         Ok(Consumer { inner: Rc::new(inner), task: RefCell::default() })
     }
@@ -166,13 +177,13 @@ impl Consumer {
         self.inner.moved.given().await;
     }
 
-    /// Ends it, and says how often leaders were looked up again, by the code that led to it.
-    pub async fn stop(&self) -> BTreeMap<i16, u64> {
+    /// Ends it.
+    pub async fn stop(&self) -> Stats {
         let task = self.task.borrow_mut().take();
         if let Some(task) = task {
             task.cancel().await;
         }
-        self.inner.again.take()
+        self.inner.stats.take()
     }
 }
 
@@ -269,7 +280,10 @@ impl Inner {
                 bytes += some_bytes;
             }
         }
+        let measured = u64::from(self.recorder.phase(sent) == Phase::Measured);
+        self.stats.borrow_mut().fetches += measured;
         if records == 0 {
+            self.stats.borrow_mut().empty += measured;
             self.recorder.count("empty_fetches", sent, 1);
         } else {
             self.recorder.record(self.rt, sent, received.saturating_duration_since(sent));
@@ -324,7 +338,7 @@ impl Inner {
     }
 
     fn look_up_again(&self, code: i16) {
-        *self.again.borrow_mut().entry(code).or_default() += 1;
+        *self.stats.borrow_mut().again.entry(code).or_default() += 1;
         self.anew.give();
     }
 }

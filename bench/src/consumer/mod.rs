@@ -8,5 +8,5 @@ mod fetcher;
 mod offsets;
 mod session;
 
-pub use fetcher::{Consumer, Names, Settings, Sink, Verify};
+pub use fetcher::{Consumer, Names, Settings, Sink, Stats, Verify};
 pub use offsets::end_offsets;

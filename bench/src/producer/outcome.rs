@@ -22,9 +22,6 @@ const OUT_OF_ORDER: i16 = 45;
 /// DUPLICATE_SEQUENCE_NUMBER: it is there already.
 const DUPLICATE: i16 = 46;
 
-/// As the pacer counts slots that were never sent.
-const UNSENT: &str = "unsent";
-
 /// A request that is out.
 pub(super) struct Waiting {
     pub(super) producer: Rc<Inner>,
@@ -194,8 +191,9 @@ impl Inner {
         }
         again.iter().for_each(|batch| self.failed(batch, TIMED_OUT, now));
         for due in unsent {
-            self.recorder.count(UNSENT, due.intended, 1);
-            self.recorder.record(self.settings.unsent, due.intended, now.saturating_duration_since(due.intended));
+            let (series, counter) = self.settings.unsent;
+            self.recorder.count(counter, due.intended, 1);
+            self.recorder.record(series, due.intended, now.saturating_duration_since(due.intended));
         }
         // What is out is told that its connection is closed, and fails.
         drop(links);

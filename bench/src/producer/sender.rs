@@ -70,8 +70,8 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// Under which names acknowledged records are counted.
     pub names: Names,
-    /// Where records that are never sent are recorded, with the time they waited.
-    pub unsent: SeriesId,
+    /// Where records that are never sent are recorded, with the time they waited, and what counts them.
+    pub unsent: (SeriesId, &'static str),
 }
 
 /// What a producer did in all.

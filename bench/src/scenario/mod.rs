@@ -5,7 +5,11 @@
 //! when all are ready, [`Scenario::drive`] with the window they share; then [`Scenario::finish`], which stops what runs,
 //! waits for what is outstanding, and tells what it found.
 
+pub mod consume;
+pub mod e2e;
 pub mod floor;
+pub mod produce;
+pub mod records;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
