@@ -120,3 +120,18 @@ pub const KEYS_MAX: usize = 1_000_000;
 
 /// Between two looks whether what was sent has come.
 pub const STRAGGLER_LOOK: Duration = Duration::from_millis(10);
+
+/// Between two looks whether a hook has ended: far below what starting a server takes.
+pub const HOOK_LOOK: Duration = Duration::from_millis(20);
+
+/// The last lines of what a failed hook wrote, which its error repeats; all of it is in its log.
+pub const HOOK_TOLD: usize = 5;
+
+/// How long one attempt to reach a target may take that was just started: one on the same network answers at once.
+pub const REACH_ATTEMPT: Duration = Duration::from_secs(1);
+
+/// Between two such attempts.
+pub const REACH_PAUSE: Duration = Duration::from_millis(100);
+
+/// Pairs of a comparison at most: a day of runs of a minute.
+pub const PAIRS_MAX: u32 = 500;

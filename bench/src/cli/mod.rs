@@ -6,23 +6,26 @@
 mod common;
 mod exit;
 mod floor;
-mod lines;
+mod gate;
 mod list;
 mod moving;
 mod output;
 mod parse;
 mod records;
 mod scenario;
+mod show;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use common::CommonArgs;
 pub use exit::Exit;
 pub use floor::{FloorArgs, floor};
+pub use gate::GateArgs;
 pub use list::list;
 pub use moving::{ConsumeArgs, EndToEndArgs, ProduceArgs};
 pub use parse::{bytes, duration, rate, share};
 pub use scenario::{Run, ScenarioArgs, run};
+pub use show::ShowArgs;
 
 /// A load generator for systems that speak Kafka's protocol
 #[derive(Debug, Parser)]

@@ -3,11 +3,13 @@
 use std::time::SystemTime;
 
 use super::common::{CommonArgs, Cpus};
-use super::lines::Lines;
+use super::gate::GateArgs;
+use super::show::ShowArgs;
 use super::{Exit, output, parse};
 use crate::engine::{self, Interrupt, RunError, RunOptions};
 use crate::plan::{Common, Load, UsageError};
 use crate::scenario::Scenario;
+use crate::terminal::{About, Terminal};
 
 /// Flags of one scenario.
 pub trait ScenarioArgs: clap::Args {
@@ -40,6 +42,12 @@ pub struct Run<A: clap::Args> {
     /// Those that all have.
     #[command(flatten)]
     pub common: CommonArgs,
+    /// Those by which it is judged.
+    #[command(flatten)]
+    pub gate: GateArgs,
+    /// Those for what it shows.
+    #[command(flatten)]
+    pub show: ShowArgs,
 }
 
 impl<A: ScenarioArgs> Run<A> {
@@ -77,6 +85,7 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
     let short = uuid::Uuid::new_v4().simple().to_string()[..8].to_string();
     let common = args.common.common(args.load().map_err(usage)?, &short).map_err(usage)?;
     let plan = args.own.plan(&common).map_err(usage)?;
+    let gate = args.gate.gate().map_err(usage)?;
     let id = format!("{}-{}-{short}", output::stamp(SystemTime::now()), A::Scenario::NAME);
     output::make_directory(&args.common.out).map_err(usage)?;
     let environment = crate::host::environment(&command_line);
@@ -91,8 +100,9 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
         interrupt: Interrupt::by_signals().map_err(setup)?,
         error_limit: args.common.error_limit,
     };
-    let mut observer = Lines;
-    let finished = engine::run::<A::Scenario>(&common, &plan, &options, &mut observer).map_err(|error| {
+    let about = About::new(A::Scenario::NAME, A::Scenario::PRIMARY, &common);
+    let mut terminal = Terminal::new(args.show.mode(), args.show.color, &about);
+    let finished = engine::run::<A::Scenario>(&common, &plan, &options, &mut terminal).map_err(|error| {
         let exit = match error {
             RunError::Setup(_) | RunError::Host(_) => Exit::Setup,
             RunError::Interrupted => Exit::Interrupted,
@@ -101,7 +111,11 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
     })?;
     let directory =
         crate::result::write(&args.common.out, &finished.result, &finished.log, &environment).map_err(setup)?;
-    output::say(&finished.result);
-    println!("{}", directory.display());
-    Ok(Exit::of(&finished.result))
+    let sentence = gate.judge(&finished.result);
+    terminal.judged(&sentence);
+    terminal.written(&directory);
+    Ok(match Exit::of(&finished.result) {
+        Exit::Fine if !sentence.held() => Exit::Failed,
+        exit => exit,
+    })
 }

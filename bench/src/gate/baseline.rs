@@ -2,18 +2,17 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use super::direction::better;
 use crate::compare::Better;
 use crate::plan::UsageError;
 use crate::quantity::{parse_percent, show};
-use crate::result::{self, RunResult, SCHEMA, Value};
+use crate::result::{self, RunResult, Value, told_apart};
 use crate::terminal::{Align, Table};
 
 /// Parameters that two runs of the same load need not share: where the target is, and what is written where.
 const NOT_THE_LOAD: [&str; 8] = ["bootstrap", "name", "out", "prefix", "server-pid", "seed", "baseline", "max-regress"];
-
-/// A percentile is judged from this many values beyond it on: below that it is a handful of requests' luck.
-const VALUES_BEYOND: f64 = 10.0;
 
 /// How much worse a metric may be.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +53,8 @@ pub struct Baseline {
 pub struct Difference(pub Vec<String>);
 
 /// How a metric did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Regression {
     /// Not worse than allowed.
     Held,
@@ -65,7 +65,7 @@ pub enum Regression {
 }
 
 /// One metric, before and after.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// Its name.
     pub metric: String,
@@ -90,9 +90,6 @@ pub struct Rows(pub Vec<Row>);
 impl Baseline {
     /// An earlier run; the error says why it can be none. `forced`: even where load or verdict forbid it.
     pub fn of(run: RunResult, allowances: Vec<Allowance>, forced: bool) -> Result<Baseline, String> {
-        if run.schema != SCHEMA {
-            return Err(format!("its schema is {}, this program's is {SCHEMA}", run.schema));
-        }
         if !forced && !run.verdict.valid {
             return Err(format!("that run is INVALID: {}", run.verdict.reasons.join("; ")));
         }
@@ -156,16 +153,6 @@ impl Baseline {
             Better::Neither => (new.value - old.value).abs() > old.value.abs() * allowed,
         };
         row(change, if worse { Regression::Regressed } else { Regression::Held }, "")
-    }
-}
-
-/// Whether the run has enough values beyond a percentile to tell it from luck; true for what is none.
-fn told_apart(run: &RunResult, metric: &str) -> bool {
-    let Some((series, percentile)) = metric.split_once(".p") else { return true };
-    let Ok(percentile) = percentile.parse::<f64>() else { return true };
-    match result::metric(run, &format!("{series}.count")) {
-        Some(count) => count.value * (1.0 - percentile / 100.0) >= VALUES_BEYOND * 0.999_999,
-        None => true,
     }
 }
 

@@ -14,7 +14,7 @@ use super::{ErrorCount, Health, Latency, RunResult, Server, Unit, Value, errors}
 
 /// A run has no such metric. Lists near names, and all that the run has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no metric {name} in a {scenario} run{}; it has: {}", nearest(.near), .has.join(", "))]
+#[error("no metric {name} in a {scenario} run{}; it has {}", nearest(.near), listed(.has))]
 pub struct UnknownMetric {
     /// As asked for.
     pub name: String,
@@ -31,6 +31,43 @@ fn nearest(near: &[String]) -> String {
         [] => String::new(),
         near => format!(" (did you mean {}?)", near.join(" or ")),
     }
+}
+
+/// All names, the statistics of the latencies' series once.
+fn listed(has: &[String]) -> String {
+    let is_statistic = |name: &str| STATISTICS.contains(&name) || is_percentile(name);
+    let mut names: Vec<String> = Vec::new();
+    let mut statistics: Vec<&str> = Vec::new();
+    for name in has {
+        // The statistic of `rt.p99.9` is `p99.9`.
+        let split = name.split_once(".p").filter(|(_, rest)| rest.parse::<f64>().is_ok());
+        let (series, statistic) = match split {
+            Some((series, _)) => (series, &name[series.len() + 1..]),
+            None => name.rsplit_once('.').unwrap_or(("", name)),
+        };
+        if series.is_empty() || !is_statistic(statistic) {
+            names.push(name.clone());
+            continue;
+        }
+        if !statistics.contains(&statistic) {
+            statistics.push(statistic);
+        }
+        let series = format!("{series}.*");
+        if !names.contains(&series) {
+            names.push(series);
+        }
+    }
+    match statistics.as_slice() {
+        [] => names.join(", "),
+        statistics => format!("{}, where * is one of {}", names.join(", "), statistics.join(", ")),
+    }
+}
+
+/// What there is of a series besides percentiles.
+const STATISTICS: [&str; 6] = ["min", "mean", "stddev", "max", "count", "clipped"];
+
+fn is_percentile(name: &str) -> bool {
+    name.strip_prefix('p').is_some_and(|percent| percent.parse::<f64>().is_ok())
 }
 
 /// Names this alike are worth proposing (Jaro-Winkler, 1 is equal).
@@ -92,6 +129,21 @@ pub fn metrics(run: &RunResult) -> BTreeMap<String, Value> {
         give(name.clone(), *value, *unit);
     }
     all
+}
+
+/// A percentile is told from luck by this many values beyond it.
+const VALUES_BEYOND: f64 = 10.0;
+
+/// Whether the run has enough values beyond a percentile to tell it from a handful of requests' luck; true for what is
+/// no percentile.
+pub fn told_apart(run: &RunResult, name: &str) -> bool {
+    let Some((series, percentile)) = name.split_once(".p") else { return true };
+    let Ok(percentile) = percentile.parse::<f64>() else { return true };
+    match metric(run, &format!("{series}.count")) {
+        // The division leaves a last digit behind.
+        Some(count) => count.value * (1.0 - percentile / 100.0) >= VALUES_BEYOND * 0.999_999,
+        None => true,
+    }
 }
 
 /// `rt.p99` as the run has it: `produce.rt.p99`.
@@ -244,6 +296,8 @@ mod tests {
         assert!(unknown.near.iter().any(|near| near == "rt.p99"), "{:?}", unknown.near);
         let message = unknown.to_string();
         assert!(message.starts_with("no metric rt.p98 in a produce run (did you mean "), "{message}");
-        assert!(message.contains("server.rss_max") && message.contains("checks.lost"), "{message}");
+        assert!(message.contains("server.rss_max, ") && message.contains("checks.lost, "), "{message}");
+        assert!(message.contains("rt.*, ") && message.contains("stable.*, "), "{message}");
+        assert!(message.contains("where * is one of clipped, count, max") && message.contains("p99.9"), "{message}");
     }
 }

@@ -18,7 +18,7 @@ mod write;
 
 pub use hlog::Hlog;
 pub use latency::{HistogramError, PERCENTILES};
-pub use metric::{UnknownMetric, known_metric, metric, metrics};
+pub use metric::{UnknownMetric, known_metric, metric, metrics, told_apart};
 pub use model::{
     Checks, Environment, ErrorCount, Health, IntervalRow, Latency, LatencyRow, Parameter, RunResult, SCHEMA, Server,
     ServerRow, Target, Thread, Unit, Value, Verdict,

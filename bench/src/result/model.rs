@@ -66,6 +66,13 @@ pub struct Target {
     pub about: BTreeMap<String, String>,
 }
 
+impl Target {
+    /// Its name and where it is, which is said once where they are the same.
+    pub fn shown(&self) -> String {
+        if self.name == self.bootstrap { self.name.clone() } else { format!("{} ({})", self.name, self.bootstrap) }
+    }
+}
+
 /// One parameter in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -48,7 +48,7 @@ impl fmt::Display for Table {
             let mut text = String::new();
             for (at, (cell, (_, align))) in line.iter().zip(&self.columns).enumerate() {
                 let padding = " ".repeat(widths[at] - width(cell));
-                text.push_str(if at == 0 { "  " } else { "   " });
+                text.push_str("  ");
                 match align {
                     Align::Left => text.extend([cell, padding.as_str()]),
                     Align::Right => text.extend([padding.as_str(), cell]),
@@ -69,6 +69,6 @@ mod tests {
         let mut table = Table::new([("name", Align::Left), ("p99", Align::Right)]);
         table.row(["rt".into(), "3.21 ms".into()]);
         table.row(["heartbeat".into(), "5.00 µs".into()]);
-        assert_eq!(table.to_string(), "  name            p99\n  rt          3.21 ms\n  heartbeat   5.00 µs\n");
+        assert_eq!(table.to_string(), "  name           p99\n  rt         3.21 ms\n  heartbeat  5.00 µs\n");
     }
 }

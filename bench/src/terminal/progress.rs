@@ -1,0 +1,109 @@
+//! On a terminal: two lines that stay in place.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::moment::Moment;
+use super::paint::Paint;
+use crate::engine::Stage;
+use crate::result::IntervalRow;
+
+/// How often the spinner turns.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Where a run is, and what its last interval saw.
+pub struct Progress {
+    bar: ProgressBar,
+    paint: Paint,
+    title: String,
+    primary: String,
+    /// Warm-up and measured window together.
+    length: Duration,
+    word: &'static str,
+}
+
+impl Progress {
+    /// Draws on stderr.
+    pub fn new(title: String, primary: String, length: Duration, paint: Paint) -> Progress {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        Progress { bar, paint, title, primary, length, word: "" }
+    }
+
+    /// A stage begins.
+    pub fn stage(&mut self, stage: Stage) {
+        self.word = match stage {
+            Stage::Found => "making topics and finding coordinators",
+            Stage::Prepare => "connecting",
+            Stage::WarmUp { .. } => "warming up",
+            Stage::Measure { .. } => "measuring",
+            Stage::Finish { .. } => "waiting for what is outstanding",
+        };
+        match stage {
+            Stage::WarmUp { .. } | Stage::Measure { .. } => {
+                self.bar.set_style(
+                    self.style("{spinner} {prefix}  {bar:24}  {msg}", "{spinner} {prefix}  {bar:24.cyan/dim}  {msg}"),
+                );
+                self.bar.set_length(milliseconds(self.length));
+                self.show_head(self.bar.position());
+            }
+            Stage::Found | Stage::Prepare | Stage::Finish { .. } => {
+                let plain = "{spinner} {prefix}  {msg} {elapsed}";
+                self.bar.set_style(self.style(plain, plain));
+                self.bar.set_prefix(self.paint.bold(&self.title));
+                self.bar.set_message(self.word);
+            }
+        }
+        self.bar.enable_steady_tick(TICK);
+    }
+
+    /// An interval is over.
+    pub fn interval(&mut self, row: &IntervalRow) {
+        let moment = Moment::of(row, &self.primary);
+        let position =
+            milliseconds(Duration::try_from_secs_f64(row.at_s.max(0.0)).unwrap_or(self.length).min(self.length));
+        self.bar.set_position(position);
+        let errors = format!("errors {}", moment.errors);
+        let errors = if moment.errors > 0 { self.paint.bad(&errors) } else { errors };
+        let latencies: Vec<String> = moment
+            .latencies()
+            .into_iter()
+            .take(3)
+            .map(|(name, value)| format!("{} {value:>8}", self.paint.dim(name)))
+            .collect();
+        self.show_head(position);
+        let head = self.bar.message();
+        self.bar.set_message(format!("{head}\n  {:>12}   {}   {errors}", moment.rate(), latencies.join("   ")));
+    }
+
+    /// Takes the lines away.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn show_head(&self, position: u64) {
+        self.bar.set_prefix(format!("{}  {}", self.paint.bold(&self.title), self.word));
+        let left = milliseconds(self.length).saturating_sub(position).div_ceil(1_000);
+        let of = self.length.as_secs_f64();
+        self.bar.set_message(format!("{:.0} s of {of:.0} s, {} left", position as f64 / 1_000.0, span(left)));
+    }
+
+    fn style(&self, plain: &str, painted: &str) -> ProgressStyle {
+        ProgressStyle::with_template(if self.paint.is_enabled() { painted } else { plain })
+            .expect("a constant template that a test draws")
+            .progress_chars("━╸─")
+    }
+}
+
+fn milliseconds(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `45 s`, `2 min 5 s`, `1 h 3 min`
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
