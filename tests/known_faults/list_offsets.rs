@@ -27,6 +27,9 @@ use crate::common::raw::{Raw, string, topic_name};
 use crate::common::record_batch::{RecordBatch, record};
 use crate::common::{LIVENESS, eventually};
 
+/// Why what finds records by their own times is not held against Iggy.
+const BY_APPEND: &str = "Iggy tells when a record was appended, and not the record's own time";
+
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
@@ -66,7 +69,7 @@ fn in_every_way(raw: &mut Raw, times: &[i64]) -> Vec<Partition> {
 fn k043_a_time_finds_the_first_record_at_or_after_it() {
     // On disk and in memory alike.
     for cache in ["0", "64MiB"] {
-        let gateway = Gateway::start(Options::new(2).set("tail-cache-bytes", cache));
+        let gateway = Gateway::start(Options::new(2).embedded(BY_APPEND).set("tail-cache-bytes", cache));
         let mut raw = Raw::connect(gateway.bootstrap());
         let client = reader(&gateway, &[]);
         for partition in in_every_way(&mut raw, &[2, 4, 6, 8]) {
@@ -96,7 +99,7 @@ fn k043_a_time_finds_the_first_record_at_or_after_it() {
 
 #[test]
 fn k043_records_out_of_the_order_of_time_are_found_by_their_place_in_the_log() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(BY_APPEND));
     let mut raw = Raw::connect(gateway.bootstrap());
     for partition in in_every_way(&mut raw, &[50, 10, 90, 40, 90, 70]) {
         for (time, found) in [(0, (0, 0, 50)), (50, (0, 0, 50)), (51, (0, 2, 90)), (90, (0, 2, 90)), (91, (0, -1, -1))]
@@ -203,7 +206,7 @@ fn k044_a_topic_that_is_being_made_is_unknown_and_then_empty() {
 
 #[test]
 fn k045_a_time_before_the_log_start_finds_the_first_record_that_is_left() {
-    let options = || Options::new(2).set("tail-cache-bytes", 0);
+    let options = || Options::new(2).embedded(BY_APPEND).set("tail-cache-bytes", 0);
     let mut gateway = Gateway::start(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     let times: Vec<i64> = (0..100).map(|n| 1_000 + n).collect();
@@ -238,7 +241,7 @@ fn k045_a_time_before_the_log_start_finds_the_first_record_that_is_left() {
 
 #[test]
 fn k045_the_largest_time_is_that_of_a_record_that_is_left() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(BY_APPEND));
     let mut raw = Raw::connect(gateway.bootstrap());
     for partition in in_every_way(&mut raw, &[9_000, 1_000, 3_000, 2_000]) {
         assert_eq!(partition.lookup(&mut raw, 9, MAX_TIMESTAMP), (0, 0, 9_000));
@@ -254,7 +257,7 @@ fn k045_the_largest_time_is_that_of_a_record_that_is_left() {
 
 #[test]
 fn k046_the_newest_time_is_found_with_its_record_where_versions_know_it() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(BY_APPEND));
     let mut raw = Raw::connect(gateway.bootstrap());
     let empty = create(&mut raw, "empty", 1, &[]).partition(0);
     let filled = in_every_way(&mut raw, &[5_000, 7_000, 6_000]);
@@ -278,17 +281,21 @@ fn k047_a_special_time_is_served_from_its_version_on_and_is_35_before() {
     partition.delete_records(&mut raw, 1);
     for version in list_offsets_versions() {
         for (time, since, found) in [
-            (LATEST, 1, (0, 3, -1)),
-            (EARLIEST, 1, (0, 1, -1)),
-            (MAX_TIMESTAMP, 7, (0, 2, 3_000)),
-            (EARLIEST_LOCAL, 8, (0, 1, -1)),
-            (LATEST_TIERED, 9, (0, -1, -1)),
-            (-6, i16::MAX, (0, 0, 0)),
-            (-99, i16::MAX, (0, 0, 0)),
-            (i64::MIN, i16::MAX, (0, 0, 0)),
+            (LATEST, 1, (0, 3)),
+            (EARLIEST, 1, (0, 1)),
+            (MAX_TIMESTAMP, 7, (0, 2)),
+            (EARLIEST_LOCAL, 8, (0, 1)),
+            (LATEST_TIERED, 9, (0, -1)),
+            (-6, i16::MAX, (0, 0)),
+            (-99, i16::MAX, (0, 0)),
+            (i64::MIN, i16::MAX, (0, 0)),
         ] {
-            let expected = if version >= since { found } else { (35, -1, -1) };
-            assert_eq!(partition.lookup(&mut raw, version, time), expected, "{time} in version {version}");
+            let expected = if version >= since { found } else { (35, -1) };
+            let (code, offset, of_record) = partition.lookup(&mut raw, version, time);
+            assert_eq!((code, offset), expected, "{time} in version {version}");
+            // Only this one is a record, whose time k046 is about.
+            let is_record = time == MAX_TIMESTAMP && version >= since;
+            assert_eq!(of_record >= 0, is_record, "{of_record} for {time} in version {version}");
         }
         // One wrong question spoils no other of the request.
         let request = partition.list_offsets_request(&[-99]);
@@ -461,7 +468,9 @@ fn k049_naming_something_twice_harms_no_admin_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k050_the_earliest_offset_is_the_first_that_can_be_read_after_segments_went() {
-    let gateway = Gateway::start(Options::new(2).set("retention-check-interval", "50ms").set("log-retention", 0));
+    let gateway = Gateway::start(
+        Options::new(2).embedded(BY_APPEND).set("retention-check-interval", "50ms").set("log-retention", 0),
+    );
     let mut raw = Raw::connect(gateway.bootstrap());
     let settings = [("segment.bytes", "1048576"), ("retention.bytes", "1048576")];
     let partition = create(&mut raw, "small", 1, &settings).partition(0);
@@ -497,7 +506,7 @@ async fn k050_the_earliest_offset_is_the_first_that_can_be_read_after_segments_w
 
 #[test]
 fn k050_ten_thousand_topics_in_one_request_are_each_answered_and_hold_up_nobody() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(BY_APPEND));
     let mut raw = Raw::connect(gateway.bootstrap());
     let partition = create(&mut raw, "real", 1, &[]).partition(0);
     partition.append(&mut raw, batch_at(&[1_000, 2_000]).bytes());
