@@ -101,6 +101,16 @@ impl Options {
         Options { store: Store::IggyAt(server), ..self }
     }
 
+    /// On the server that a gateway brings along. The two of them and their clients share a few CPUs with other tests:
+    /// what Iggy takes long for there is no fault, unless the test says how long it may.
+    fn on_own_server(self, server: &Gateway) -> Options {
+        let patient = match self.flags.iter().any(|flag| flag.starts_with("--iggy-timeout=")) {
+            true => self,
+            false => self.set("iggy-timeout", format!("{}s", LIVENESS.as_secs())),
+        };
+        patient.on_iggy_at(server.iggy())
+    }
+
     pub fn advertise(mut self, advertise: Advertise) -> Options {
         self.advertise = advertise;
         self
@@ -220,7 +230,7 @@ impl Gateway {
         let (options, server) = match options.store {
             Store::Iggy => {
                 let server = Gateway::start(options.server());
-                (options.on_iggy_at(server.iggy()), Some(Box::new(server)))
+                (options.on_own_server(&server), Some(Box::new(server)))
             }
             Store::Embedded | Store::IggyAt(_) => (options, None),
         };
@@ -278,7 +288,7 @@ impl Gateway {
 
     fn on_the_same_server(&self, options: Options) -> Options {
         match (&self.server, options.store) {
-            (Some(server), Store::Iggy) => options.on_iggy_at(server.iggy()),
+            (Some(server), Store::Iggy) => options.on_own_server(server),
             _ => options,
         }
     }
