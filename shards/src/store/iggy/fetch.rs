@@ -42,7 +42,10 @@ impl IggyStore {
         for wanted in call.partitions.chunks(READS_AT_ONCE) {
             // What is read is memory of its own, so all of them together stay within the budget.
             let share = if left == 0 { 0 } else { (left.min(call.max_disk_bytes) / wanted.len()).max(READ_BYTES_MIN) };
-            let asked: Vec<_> = wanted.iter().map(|wanted| self.read(shard, wanted, share)).collect();
+            // The first batch of all comes also where there is no budget (KIP-74).
+            let least = usize::from(nothing_yet);
+            let bytes_max = |wanted: &PartitionFetch| share.min(wanted.max_bytes).max(least);
+            let asked: Vec<_> = wanted.iter().map(|wanted| self.read(shard, wanted, bytes_max(wanted))).collect();
             for (mut part, wanted) in super::together(asked).await.into_iter().zip(wanted) {
                 within(&mut part, left.min(wanted.max_bytes), nothing_yet);
                 let bytes = part.bytes();
@@ -66,7 +69,7 @@ impl IggyStore {
         let read = async {
             check_leader_epoch(wanted.current_leader_epoch, LEADER_EPOCH).map_err(|error| (error, String::new()))?;
             let partition = self.partition(shard, at).ok_or_else(unknown)?;
-            let records = self.records(&partition, wanted.fetch_offset, bytes_max.min(wanted.max_bytes)).await?;
+            let records = self.records(&partition, wanted.fetch_offset, bytes_max).await?;
             Ok::<_, Refused>((partition, records))
         };
         match read.await {
