@@ -125,7 +125,7 @@ fn k095_minus_1_takes_the_defaults_and_the_answer_tells_what_was_made() {
 fn k096_a_validate_only_request_answers_as_the_real_one_and_changes_nothing() {
     let gateway = Gateway::start(Options::new(2));
     let mut raw = Raw::connect(gateway.bootstrap());
-    create(&mut raw, "there", 2, &[("segment.bytes", "2000000")]);
+    create(&mut raw, "there", 2, &[("retention.bytes", "2000000")]);
     let before = topics(&mut raw);
     for version in versions(CREATE_TOPICS) {
         let asked = vec![topic("new", 2, 1), topic("there", 2, 1), configured("wrong", "retention.ms", Some("x"))];
@@ -142,7 +142,7 @@ fn k096_a_validate_only_request_answers_as_the_real_one_and_changes_nothing() {
         assert_eq!(codes(&create_partitions(&mut raw, version, true, &[("there", 2)])), [37]);
     }
     for version in versions(44) {
-        let asked = [("retention.ms", SET, Some("5000")), ("segment.bytes", DELETE, None)];
+        let asked = [("retention.ms", SET, Some("5000")), ("retention.bytes", DELETE, None)];
         assert_eq!(codes(&edit(&mut raw, version, true, &[(TOPIC, "there", &asked)])), [0]);
         let asked = [("retention.ms", SET, Some("x"))];
         assert_eq!(codes(&edit(&mut raw, version, true, &[(TOPIC, "there", &asked), (TOPIC, "no", &asked)])), [40, 3]);
@@ -155,7 +155,7 @@ fn k096_a_validate_only_request_answers_as_the_real_one_and_changes_nothing() {
     }
     assert_eq!(topics(&mut raw), before);
     assert_eq!(setting(&mut raw, "there", "retention.ms"), ("604800000".into(), 5));
-    assert_eq!(setting(&mut raw, "there", "segment.bytes"), ("2000000".into(), 1));
+    assert_eq!(setting(&mut raw, "there", "retention.bytes"), ("2000000".into(), 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -122,7 +122,7 @@ async fn k004_an_unknown_api_or_version_closes_its_connection_alone_without_a_by
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k005_produce_is_offered_from_0_and_librdkafka_compresses() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded("Iggy stores records uncompressed"));
     let mut raw = Raw::connect(gateway.bootstrap());
     let produce = offered(&mut raw).into_iter().find(|api| api.api_key == 0).expect("Produce");
     assert_eq!((produce.min_version, produce.max_version), (0, *versions(0).end()));
@@ -164,7 +164,8 @@ fn k006_every_version_that_is_offered_is_answered_in_that_version() {
 fn k007_a_failing_store_is_answered_per_partition_in_the_requests_version_and_the_connection_stays() {
     // DESIGN: a log whose file failed answers KAFKA_STORAGE_ERROR(56).
     const STORAGE_ERROR: i16 = 56;
-    let options = || Options::new(2).set("tail-cache-bytes", 0);
+    let options =
+        || Options::new(2).embedded("the segment that is damaged is the gateway's own").set("tail-cache-bytes", 0);
     let gateway = Gateway::start(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     let broken = create(&mut raw, "broken", 1, &[]);

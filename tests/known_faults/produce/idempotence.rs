@@ -103,7 +103,11 @@ async fn k014_an_idempotent_librdkafka_producer_writes_each_record_once_though_a
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k015_a_producer_that_was_idle_until_it_was_forgotten_goes_on_with_any_sequence() {
-    let gateway = Gateway::start(Options::new(2).set("producer-id-expiration", "1s"));
+    let gateway = Gateway::start(
+        Options::new(2)
+            .embedded("Iggy lets a producer that it has forgotten begin at sequence 0 only")
+            .set("producer-id-expiration", "1s"),
+    );
     let mut raw = Raw::connect(gateway.bootstrap());
     let partition = create(&mut raw, "once", 1, &[]).partition(0);
     let librdkafka = producer(&gateway, &[("enable.idempotence", "true")]);

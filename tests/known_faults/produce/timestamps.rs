@@ -16,9 +16,12 @@ fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64
 }
 
+/// Why what the type of a topic's timestamps changes is not held against Iggy.
+const NO_TYPE: &str = "Iggy keeps no message.timestamp.type of a topic";
+
 #[test]
 fn k022_the_append_time_is_told_for_log_append_time_only_in_every_version() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(NO_TYPE));
     let mut raw = Raw::connect(gateway.bootstrap());
     let stamped = create(&mut raw, "stamped", 1, &[("message.timestamp.type", "LogAppendTime")]).partition(0);
     let plain = create(&mut raw, "plain", 1, &[("message.timestamp.type", "CreateTime")]).partition(0);
@@ -47,7 +50,7 @@ fn k022_the_append_time_is_told_for_log_append_time_only_in_every_version() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k022_librdkafka_reports_the_type_of_timestamp_that_the_topic_has() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(NO_TYPE));
     let mut raw = Raw::connect(gateway.bootstrap());
     create(&mut raw, "stamped", 1, &[("message.timestamp.type", "LogAppendTime")]);
     create(&mut raw, "plain", 1, &[]);
@@ -70,7 +73,7 @@ async fn k022_librdkafka_reports_the_type_of_timestamp_that_the_topic_has() {
 
 #[test]
 fn a_record_from_the_future_is_refused_for_it_would_never_be_old() {
-    let gateway = Gateway::start(Options::new(2));
+    let gateway = Gateway::start(Options::new(2).embedded(NO_TYPE));
     let mut raw = Raw::connect(gateway.bootstrap());
     let plain = create(&mut raw, "plain", 1, &[]).partition(0);
     let stamped = create(&mut raw, "stamped", 1, &[("message.timestamp.type", "LogAppendTime")]).partition(0);
@@ -93,7 +96,11 @@ fn a_record_from_the_future_is_refused_for_it_would_never_be_old() {
 
 #[test]
 fn k023_a_largest_time_that_the_producer_left_unset_is_made_right_before_it_is_stored() {
-    let options = || Options::new(2).set("tail-cache-bytes", 0);
+    let options = || {
+        Options::new(2)
+            .embedded("Iggy tells when a record was appended, and not the record's own time")
+            .set("tail-cache-bytes", 0)
+    };
     let mut gateway = Gateway::start(options());
     let mut raw = Raw::connect(gateway.bootstrap());
     let partition = create(&mut raw, "unset", 1, &[]).partition(0);

@@ -31,7 +31,11 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let gateway = Gateway::start(Options::new(2));
+        Stage::with(Options::new(2))
+    }
+
+    fn with(options: Options) -> Stage {
+        let gateway = Gateway::start(options);
         let mut raw = Raw::connect(gateway.bootstrap());
         let partition = create(&mut raw, "guarded", 1, &[]).partition(0);
         assert_eq!(partition.append(&mut raw, RecordBatch::of(&["good"]).bytes()), 0);
@@ -205,7 +209,8 @@ fn k021_an_unknown_codec_and_zstd_before_version_7_are_refused_76() {
 
 #[test]
 fn k021_a_fetch_before_version_10_gets_no_zstd_but_76() {
-    let Stage { mut raw, partition, gateway: _serving } = Stage::new();
+    let options = Options::new(2).embedded("Iggy stores records uncompressed");
+    let Stage { mut raw, partition, gateway: _serving } = Stage::with(options);
     let zstd = partition.append(&mut raw, RecordBatch::of(&["a", "b"]).zstd().bytes());
     let behind = partition.append(&mut raw, RecordBatch::of(&["c"]).gzip().bytes());
     for version in versions(1) {
