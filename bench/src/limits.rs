@@ -135,3 +135,25 @@ pub const REACH_PAUSE: Duration = Duration::from_millis(100);
 
 /// Pairs of a comparison at most: a day of runs of a minute.
 pub const PAIRS_MAX: u32 = 500;
+
+/// Connections that `idle` makes at a time: enough that a distant target's round trips do not slow it down.
+pub const HOLD_CONNECTING: usize = 32;
+
+/// Connections that `idle` looks after at a time when it asks each at the end whether it still stands.
+pub const HOLD_CHECKING: usize = 64;
+
+/// How long before a plateau's end its memory is read, unless that is short: reading is over when the next begins.
+pub const PLATEAU_READ_BEFORE: Duration = Duration::from_millis(200);
+
+/// How long members of `commit-storm` may take until all hold an assignment of one generation, and a rebalance of theirs
+/// until it goes on without those that are missing: far above Kafka's delay of the first rebalance, 3 s.
+pub const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a member that waits for the others sends a heartbeat.
+pub const MEMBERSHIP_POLL: Duration = Duration::from_millis(100);
+
+/// `group.max.session.timeout.ms` by default, of Kafka's brokers.
+pub const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(1_800);
+
+/// Beside the run itself: for members that wait until all groups have formed, and for what is read at the end.
+pub const SESSION_TIMEOUT_SPARE: Duration = Duration::from_secs(120);

@@ -19,6 +19,9 @@ fn main() -> ExitCode {
         Command::Consume(args) => cli::run(&args, command_line),
         Command::E2e(args) => cli::run(&args, command_line),
         Command::Floor(args) => cli::floor(&args, command_line),
+        Command::CommitStorm(args) => cli::run(&args, command_line),
+        Command::Churn(args) => cli::run(&args, command_line),
+        Command::Idle(args) => cli::run(&args, command_line),
     };
     exit.into()
 }

@@ -179,10 +179,6 @@ impl CommonArgs {
                 return refuse(flag, &count, "at least 1");
             }
         }
-        if self.connections < usize::from(self.threads) {
-            let allowed = format!("at least one for each of --threads {}", self.threads);
-            return refuse("connections", &self.connections, &allowed);
-        }
         if let Some(Cpus(cpus)) = &self.cpus
             && cpus.len() != usize::from(self.threads)
         {

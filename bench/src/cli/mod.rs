@@ -3,10 +3,13 @@
 //! [`Command`] has a line for each scenario and tool. A scenario's own flags are its [`ScenarioArgs`], beside those that
 //! all have ([`CommonArgs`]); what they come to is checked once, before anything is connected to.
 
+mod churn;
+mod commit_storm;
 mod common;
 mod exit;
 mod floor;
 mod gate;
+mod idle;
 mod list;
 mod moving;
 mod output;
@@ -17,10 +20,13 @@ mod show;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub use churn::ChurnArgs;
+pub use commit_storm::CommitStormArgs;
 pub use common::CommonArgs;
 pub use exit::Exit;
 pub use floor::{FloorArgs, floor};
 pub use gate::GateArgs;
+pub use idle::IdleArgs;
 pub use list::list;
 pub use moving::{ConsumeArgs, EndToEndArgs, ProduceArgs};
 pub use parse::{bytes, duration, rate, share};
@@ -55,6 +61,12 @@ pub enum Command {
     E2e(Run<EndToEndArgs>),
     /// Raw TCP echo of frames: what machine, kernel and generator take by themselves
     Floor(Box<Run<FloorArgs>>),
+    /// OffsetCommit, and OffsetFetch among it, by many members
+    CommitStorm(Box<Run<CommitStormArgs>>),
+    /// Connections that come and go, each step timed apart
+    Churn(Box<Run<ChurnArgs>>),
+    /// Connections that are held: memory of each, and round trips meanwhile
+    Idle(Box<Run<IdleArgs>>),
 }
 
 impl Cli {

@@ -17,6 +17,9 @@ pub trait ScenarioArgs: clap::Args {
     type Scenario: Scenario;
     /// Whether `--rate` or `--closed` must say how much load; otherwise the scenario's own flags do.
     const PACED: bool = true;
+    /// Whether executors share `--connections`, so that there must be one for each; otherwise the scenario's own flags say
+    /// how many there are.
+    const SHARES_CONNECTIONS: bool = true;
 
     /// What `--rate` comes to, in slots per second.
     ///
@@ -84,6 +87,10 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
     let setup = |error: std::io::Error| (Exit::Setup, error.to_string());
     let short = uuid::Uuid::new_v4().simple().to_string()[..8].to_string();
     let common = args.common.common(args.load().map_err(usage)?, &short).map_err(usage)?;
+    if A::SHARES_CONNECTIONS && common.connections < usize::from(args.common.threads) {
+        let allowed = format!("at least one for each of --threads {}", args.common.threads);
+        return Err(usage(UsageError { flag: "connections", value: common.connections.to_string(), allowed }));
+    }
     let plan = args.own.plan(&common).map_err(usage)?;
     let gate = args.gate.gate().map_err(usage)?;
     let id = format!("{}-{}-{short}", output::stamp(SystemTime::now()), A::Scenario::NAME);

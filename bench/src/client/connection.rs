@@ -118,7 +118,30 @@ impl Connection {
         }
     }
 
-    /// Sends bytes as they are, for connections that misbehave on purpose. No answer is waited for, and none can be.
+    /// A request as it would be sent next, for [`Connection::send_bytes`].
+    ///
+    /// # Errors
+    /// The version cannot say what is asked.
+    pub fn frame<R: Request>(&self, version: i16, request: &R) -> Result<Bytes, CallError> {
+        frames::request(version, self.next_correlation, request)
+    }
+
+    /// Takes `count` answers to what was sent by [`Connection::send_bytes`], whatever they say, each within the request
+    /// timeout.
+    ///
+    /// # Errors
+    /// There are fewer.
+    pub async fn take_answers(&mut self, count: usize) -> Result<(), CallError> {
+        for _ in 0..count {
+            let due = Instant::now() + self.deadline.timeout();
+            let (transport, pool, cutter) = (&self.transport, &self.pool, &mut self.cutter);
+            self.deadline.bound(due, next_answer(transport, pool, cutter)).await??;
+        }
+        Ok(())
+    }
+
+    /// Sends bytes as they are, for connections that misbehave on purpose. No answer is waited for, and no call can be
+    /// made any more.
     ///
     /// # Errors
     /// The connection is gone, or the peer takes nothing within the request timeout.

@@ -49,6 +49,8 @@ pub struct Part<S: Scenario> {
     pub executors: u16,
     pub common: Common,
     pub plan: S::Plan,
+    /// The server's process, when it is sampled.
+    pub server_pid: Option<u32>,
     /// Name of the primary operation's response times.
     pub primary_rt: &'static str,
     pub tell: Sender<Told<S::Shared>>,
@@ -59,11 +61,12 @@ pub struct Part<S: Scenario> {
 
 /// Does it; whatever happens ends with the stop or with [`Told::Finished`].
 pub async fn work<S: Scenario>(part: Part<S>) {
-    let Part { executor, executors, common, plan, primary_rt, tell, shared, window, stop } = part;
+    let Part { executor, executors, common, plan, server_pid, primary_rt, tell, shared, window, stop } = part;
     let recorder = Recorder::new();
     let seat = Seat {
         executor,
         executors,
+        server_pid,
         seed: derive(common.seed, executor.into()),
         primary_rt: recorder.series(primary_rt),
         common: Rc::new(common),

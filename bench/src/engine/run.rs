@@ -124,9 +124,11 @@ pub fn run<S: Scenario>(
         shared_to.push(shared_give);
         window_to.push(window_give);
         stop_to.push(stop_give);
-        let (executors, tell) = (how.executors, tell.clone());
+        let (executors, server_pid, tell) = (how.executors, how.server_pid, tell.clone());
         let (common, plan) = (common.clone(), plan.clone());
-        move || work::<S>(Part { executor, executors, common, plan, primary_rt, tell, shared, window, stop })
+        move || {
+            work::<S>(Part { executor, executors, common, plan, server_pid, primary_rt, tell, shared, window, stop })
+        }
     });
     how.interrupt.listen(move || {
         // Nobody hears it when the run is over.

@@ -199,7 +199,7 @@ impl ServerSampler {
             cpu_ms_per_mb: None,
             rss_start_bytes: rss(&begin_extras.memory, begin),
             rss_end_bytes: rss(&end_extras.memory, end),
-            rss_max_bytes: rss_max.max(end.stat.rss_bytes()).max(begin.stat.rss_bytes()),
+            rss_max_bytes: rss_max.max(rss(&begin_extras.memory, begin)).max(rss(&end_extras.memory, end)),
             pss_start_bytes: pss(&begin_extras.memory),
             pss_end_bytes: pss(&end_extras.memory),
             descriptors: end.descriptors.clone().unwrap_or(0),

@@ -5,9 +5,13 @@
 //! when all are ready, [`Scenario::drive`] with the window they share; then [`Scenario::finish`], which stops what runs,
 //! waits for what is outstanding, and tells what it found.
 
+pub mod churn;
+pub mod commit_storm;
 pub mod consume;
 pub mod e2e;
 pub mod floor;
+pub mod idle;
+pub mod operation;
 pub mod produce;
 pub mod records;
 
@@ -29,6 +33,8 @@ pub struct Seat {
     pub executors: u16,
     /// What every scenario has: target, loop, security, limits.
     pub common: Rc<Common>,
+    /// The server's process, when it is on this machine and to be looked at.
+    pub server_pid: Option<u32>,
     /// Where latencies, counts and errors go.
     pub recorder: Recorder,
     /// The primary operation's response times.

@@ -12,7 +12,7 @@ pub trait Speaks: Send + Sync {
     /// Whether the request is one that delays, stalls and faults concern.
     fn is_counted(&self, frame: &[u8]) -> bool;
     /// The answer's frame, without its length; `None` when the request wants none.
-    fn answer(&self, frame: &[u8], error: Option<i16>) -> Option<Vec<u8>>;
+    fn answer(&self, frame: &[u8], fault: Option<Fault>) -> Option<Vec<u8>>;
 }
 
 /// Sends frames back.
@@ -23,7 +23,7 @@ impl Speaks for Echo {
         true
     }
 
-    fn answer(&self, frame: &[u8], _: Option<i16>) -> Option<Vec<u8>> {
+    fn answer(&self, frame: &[u8], _: Option<Fault>) -> Option<Vec<u8>> {
         Some(frame.to_vec())
     }
 }
@@ -50,16 +50,15 @@ pub fn serve(mut stream: TcpStream, speaks: Arc<dyn Speaks>, shared: Arc<Shared>
             return;
         }
         let Decided { at, fault } = if speaks.is_counted(&frame) { shared.decide() } else { shared.at_once() };
-        let error = match fault {
+        match fault {
             Some(Fault::Silence) => continue,
             Some(Fault::Close) => {
                 let _ = stream.shutdown(Shutdown::Both);
                 return;
             }
-            Some(Fault::Error(code)) => Some(code),
-            None => None,
-        };
-        if let Some(answer) = speaks.answer(&frame, error)
+            Some(Fault::Error(_) | Fault::Forget) | None => {}
+        }
+        if let Some(answer) = speaks.answer(&frame, fault)
             && answers.send((at, answer)).is_err()
         {
             return;

@@ -17,6 +17,7 @@ use kafka_protocol::messages::produce_response::{PartitionProduceResponse, Topic
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
 
+use super::Fault;
 use super::connection::Speaks;
 
 const NODE: BrokerId = BrokerId(1);
@@ -76,12 +77,16 @@ impl Speaks for Broker {
         APIS.iter().any(|(api, _, counted)| *api as i16 == key && *counted)
     }
 
-    fn answer(&self, frame: &[u8], error: Option<i16>) -> Option<Vec<u8>> {
+    fn answer(&self, frame: &[u8], fault: Option<Fault>) -> Option<Vec<u8>> {
         let mut body = Bytes::copy_from_slice(frame);
         let (key, version) = ((&frame[..2]).get_i16(), (&frame[2..4]).get_i16());
         let api = ApiKey::try_from(key).expect("a known API");
         let header = RequestHeader::decode(&mut body, api.request_header_version(version)).expect("a header");
-        let asked = Asked { api, version, body, error: error.unwrap_or(0) };
+        let error = match fault {
+            Some(Fault::Error(code)) => code,
+            _ => 0,
+        };
+        let asked = Asked { api, version, body, error, forget: fault == Some(Fault::Forget) };
         let answer = self.answer_to(&asked)?;
         let mut out = BytesMut::new();
         out.put_i32(header.correlation_id);
@@ -99,6 +104,7 @@ struct Asked {
     version: i16,
     body: Bytes,
     error: i16,
+    forget: bool,
 }
 
 impl Asked {
@@ -148,7 +154,7 @@ impl Broker {
             ApiKey::Fetch => asked.with(&self.fetch(&asked.read(), asked.error)),
             ApiKey::Heartbeat => asked.with(&HeartbeatResponse::default().with_error_code(asked.error)),
             ApiKey::LeaveGroup => asked.with(&LeaveGroupResponse::default()),
-            ApiKey::OffsetCommit => asked.with(&self.commit(&asked.read(), asked.error)),
+            ApiKey::OffsetCommit => asked.with(&self.commit(&asked.read(), asked.error, asked.forget)),
             ApiKey::OffsetFetch => asked.with(&self.committed(&asked.read(), asked.error)),
             api => panic!("the tests' server does not know {api:?}"),
         }
@@ -235,13 +241,13 @@ impl Broker {
         ListOffsetsResponse::default().with_topics(topics.collect())
     }
 
-    fn commit(&self, request: &OffsetCommitRequest, error: i16) -> OffsetCommitResponse {
+    fn commit(&self, request: &OffsetCommitRequest, error: i16, forget: bool) -> OffsetCommitResponse {
         let mut offsets = self.offsets.lock().expect("nobody panics with it");
         let mut topics = Vec::new();
         for topic in &request.topics {
             let mut partitions = Vec::new();
             for partition in &topic.partitions {
-                if error == 0 {
+                if error == 0 && !forget {
                     let key = (request.group_id.to_string(), topic.name.to_string(), partition.partition_index);
                     offsets.insert(key, partition.committed_offset);
                 }

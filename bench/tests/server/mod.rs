@@ -22,6 +22,8 @@ pub enum Fault {
     Close,
     /// An answer with this error code (Kafka only).
     Error(i16),
+    /// Commits are acknowledged and not kept (Kafka only).
+    Forget,
 }
 
 type Delays = Box<dyn Fn(u64) -> Duration + Send + Sync>;
