@@ -15,6 +15,8 @@ fn main() -> ExitCode {
     };
     let exit = match cli.command {
         Command::List => cli::list(),
+        Command::Report(args) => cli::report(&args),
+        Command::Merge(args) => cli::merge(&args),
         Command::Produce(args) => cli::run(&args, command_line),
         Command::Consume(args) => cli::run(&args, command_line),
         Command::E2e(args) => cli::run(&args, command_line),

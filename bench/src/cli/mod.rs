@@ -15,6 +15,7 @@ mod moving;
 mod output;
 mod parse;
 mod records;
+mod report;
 mod scenario;
 mod show;
 
@@ -30,6 +31,7 @@ pub use idle::IdleArgs;
 pub use list::list;
 pub use moving::{ConsumeArgs, EndToEndArgs, ProduceArgs};
 pub use parse::{bytes, duration, rate, share};
+pub use report::{MergeArgs, ReportArgs, merge, report};
 pub use scenario::{Run, ScenarioArgs, run};
 pub use show::ShowArgs;
 
@@ -52,6 +54,10 @@ pub struct Cli {
 pub enum Command {
     /// List the scenarios
     List,
+    /// Draw a page of one run, or of several on shared axes
+    Report(ReportArgs),
+    /// Merge logs of histograms, which averages of percentiles cannot replace
+    Merge(MergeArgs),
     /// Records into topics: response times of each record, from its own moment, and what one request takes
     Produce(Run<ProduceArgs>),
     /// Records out of topics: at the tail while they are produced, or a backlog that was made before
