@@ -3,8 +3,12 @@
 //! Machines that run tests are busy, so no test here depends on how fast anything is: whether a run may be believed is
 //! for the program to say (exit code 5), and only what must hold on any machine is checked.
 
+mod churn;
+mod commit_storm;
 mod common;
+mod cut;
 mod floor;
+mod idle;
 #[path = "../server/mod.rs"]
 mod server;
 mod truth;

@@ -1,5 +1,6 @@
 //! One connection: a thread that reads, and one that answers when it is time.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, mpsc};
@@ -13,6 +14,10 @@ pub trait Speaks: Send + Sync {
     fn is_counted(&self, frame: &[u8]) -> bool;
     /// The answer's frame, without its length; `None` when the request wants none.
     fn answer(&self, frame: &[u8], fault: Option<Fault>) -> Option<Vec<u8>>;
+    /// OffsetCommit requests that came, by group.
+    fn commits(&self) -> BTreeMap<String, u64> {
+        BTreeMap::new()
+    }
 }
 
 /// Sends frames back.

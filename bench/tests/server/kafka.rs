@@ -56,6 +56,8 @@ pub struct Broker {
     partitions: i32,
     logs: Mutex<BTreeMap<(String, i32), Log>>,
     offsets: Mutex<BTreeMap<(String, String, i32), i64>>,
+    /// Requests by group.
+    commits: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Broker {
@@ -67,11 +69,16 @@ impl Broker {
             partitions,
             logs: Mutex::default(),
             offsets: Mutex::default(),
+            commits: Mutex::default(),
         }
     }
 }
 
 impl Speaks for Broker {
+    fn commits(&self) -> BTreeMap<String, u64> {
+        self.commits.lock().expect("nobody panics with it").clone()
+    }
+
     fn is_counted(&self, mut frame: &[u8]) -> bool {
         let key = frame.get_i16();
         APIS.iter().any(|(api, _, counted)| *api as i16 == key && *counted)
@@ -242,6 +249,7 @@ impl Broker {
     }
 
     fn commit(&self, request: &OffsetCommitRequest, error: i16, forget: bool) -> OffsetCommitResponse {
+        *self.commits.lock().expect("nobody panics with it").entry(request.group_id.to_string()).or_default() += 1;
         let mut offsets = self.offsets.lock().expect("nobody panics with it");
         let mut topics = Vec::new();
         for topic in &request.topics {

@@ -73,6 +73,7 @@ pub struct Server {
     /// `127.0.0.1:port`.
     pub address: String,
     shared: Arc<Shared>,
+    speaks: Arc<dyn connection::Speaks>,
 }
 
 struct Shared {
@@ -103,19 +104,25 @@ impl Server {
         self.shared.came.load(Ordering::SeqCst)
     }
 
+    /// OffsetCommit requests of groups whose name is one of these.
+    pub fn commits_of(&self, group: impl Fn(&str) -> bool) -> u64 {
+        self.speaks.commits().iter().filter(|(name, _)| group(name)).map(|(_, count)| count).sum()
+    }
+
     fn start(behaviour: Behaviour, speaks: impl FnOnce(&str) -> Arc<dyn connection::Speaks>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let shared = Arc::new(Shared { behaviour, came: AtomicU64::new(0), stalled_until: Mutex::default() });
-        let (speaks, all) = (speaks(&address), shared.clone());
+        let speaks = speaks(&address);
+        let (spoken, all) = (speaks.clone(), shared.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { return };
-                let (speaks, all) = (speaks.clone(), all.clone());
+                let (speaks, all) = (spoken.clone(), all.clone());
                 std::thread::spawn(move || connection::serve(stream, speaks, all));
             }
         });
-        Server { address, shared }
+        Server { address, shared, speaks }
     }
 }
 

@@ -1,0 +1,75 @@
+//! `churn`: every step of every connection is told, and what cannot be is refused.
+
+use std::time::Duration;
+
+use crate::common::Ran;
+use crate::server::{Behaviour, Server};
+
+#[test]
+fn every_step_of_every_connection_is_timed_apart() {
+    let server = Server::kafka(Behaviour::prompt(), 1);
+    for close in ["fin", "rst"] {
+        let ran = Ran::to_end(&format!(
+            "churn --bootstrap {} --rate 50 --duration 2s --warmup 0s --close {close}",
+            server.address
+        ));
+        ran.was_carried_out();
+        let result = ran.result();
+        assert_eq!(result.values["errors"].value, 0.0, "{:?}", result.errors);
+        assert_eq!(result.values["churn.requests"].value, 100.0);
+        for series in ["tcp.rt", "api_versions.rt", "metadata.rt", "churn.st", "churn.rt"] {
+            assert_eq!(result.latencies[series].count, 100, "{series}");
+        }
+        // Without TLS and SASL there are no such steps.
+        assert!(!result.latencies.contains_key("tls.rt") && !result.latencies.contains_key("sasl.rt"));
+        let mean = |series: &str| result.latencies[series].mean_ns;
+        let steps = mean("tcp.rt") + mean("api_versions.rt") + mean("metadata.rt");
+        assert!(mean("churn.st") >= steps * 0.999, "the whole is no shorter than its steps");
+        assert!(result.values["local_ports"].value > 0.0);
+    }
+}
+
+#[test]
+fn a_burst_is_that_many_connections_meant_for_the_same_moment() {
+    let server = Server::kafka(Behaviour::prompt(), 1);
+    let ran = Ran::to_end(&format!(
+        "churn --bootstrap {} --rate 100 --burst 20 --duration 2s --warmup 0s --close rst",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    assert_eq!(result.health.slots, 10);
+    assert_eq!(result.latencies["churn.rt"].count, 200);
+}
+
+#[test]
+fn in_a_closed_loop_a_connection_follows_the_other() {
+    let server = Server::kafka(Behaviour::prompt(), 1);
+    let ran = Ran::to_end(&format!(
+        "churn --bootstrap {} --closed --connections 3 --duration 500ms --warmup 0s --close rst",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    assert!(result.latencies["churn.rt"].count >= 3, "{}", result.latencies["churn.rt"].count);
+    assert_eq!(result.values["errors"].value, 0.0, "{:?}", result.errors);
+}
+
+#[test]
+fn a_target_that_goes_away_is_told_by_the_step_that_failed() {
+    // Two connections make its acquaintance; then it is a port where nobody answers.
+    let server = Server::kafka(Behaviour::prompt(), 1);
+    let cut = crate::cut::Cut::after(&server.address, Duration::from_secs(1));
+    let ran = Ran::to_end(&format!(
+        "churn --bootstrap {} --rate 50 --duration 3s --warmup 0s --error-limit 100%",
+        cut.address
+    ));
+    let result = ran.result();
+    assert!(result.values["errors"].value > 0.0);
+    let by_step: f64 = ["failed.connect", "failed.api_versions", "failed.metadata"]
+        .iter()
+        .filter_map(|step| result.values.get(*step))
+        .map(|value| value.value)
+        .sum();
+    assert_eq!(by_step, result.values["errors"].value, "{:?}", result.values);
+}

@@ -1,0 +1,86 @@
+//! `commit-storm`: what is acknowledged is what is read, or the run says that it is not.
+
+use std::time::Duration;
+
+use crate::common::Ran;
+use crate::server::{Behaviour, Fault, Server};
+
+/// Two members with two partitions each, in three groups; the server's topics have as many partitions.
+const STORM: &str = "--groups 3 --members 2 --commit-partitions 2 --membership standalone --warmup 0s";
+
+#[test]
+fn commits_and_fetches_come_by_their_shares_and_every_offset_is_right() {
+    let server = Server::kafka(Behaviour::prompt(), 4);
+    let ran = Ran::to_end(&format!(
+        "commit-storm --bootstrap {} {STORM} --rate 200 --fetch-share 25% --duration 2s",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    assert_eq!((result.latencies["commit.rt"].count, result.latencies["offset_fetch.rt"].count), (300, 100));
+    assert_eq!(result.values["offsets"].value, 600.0);
+    assert_eq!((result.values["members"].value, result.values["groups"].value), (6.0, 3.0));
+    assert_eq!(result.values["errors"].value, 0.0, "{:?}", result.errors);
+    assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);
+    // Each key is read once more at the end.
+    assert_eq!(server.requests(), 400 + 6);
+}
+
+#[test]
+fn a_hot_group_gets_its_share() {
+    let server = Server::kafka(Behaviour::prompt(), 4);
+    let ran = Ran::to_end(&format!(
+        "commit-storm --bootstrap {} {STORM} --rate 200 --hot-share 90% --duration 2s --threads 2",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    assert_eq!(result.latencies["commit.rt"].count, 400);
+    assert_eq!(result.values["members"].value, 6.0);
+    let hot = server.commits_of(|group| group.ends_with("-commits-0"));
+    assert!((300..=400).contains(&hot), "{hot} of 400 commits, when 90 % are meant");
+}
+
+#[test]
+fn acknowledged_commits_that_are_lost_are_told() {
+    let forgets = |number| (number >= 30).then_some(Fault::Forget);
+    let server = Server::kafka(Behaviour::prompt().fault_by(forgets), 4);
+    let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {STORM} --closed --duration 500ms", server.address));
+    ran.was_carried_out();
+    let result = ran.result();
+    // Six members with two partitions each, none of which has what was acknowledged last.
+    assert_eq!(result.checks.violations["stale_offsets"], 12, "{:?}", result.checks);
+    assert_eq!(result.checks.violations["never_sent_offsets"], 0);
+    assert!(result.checks.examples[0].contains("had been acknowledged"), "{:?}", result.checks.examples);
+}
+
+#[test]
+fn commits_that_are_refused_are_errors_by_name_and_may_or_may_not_be_kept() {
+    let refuses = |number: u64| (number.is_multiple_of(5)).then_some(Fault::Error(25));
+    let server = Server::kafka(Behaviour::prompt().fault_by(refuses), 4);
+    let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {STORM} --rate 100 --duration 1s", server.address));
+    ran.was_carried_out();
+    let result = ran.result();
+    assert_eq!(result.errors.len(), 1, "{:?}", result.errors);
+    assert_eq!((result.errors[0].name.as_str(), result.errors[0].count), ("UNKNOWN_MEMBER_ID", 20));
+    // An answer is an answer: it has a latency, too.
+    assert_eq!(result.latencies["commit.rt"].count, 100);
+    assert_eq!(result.checks.violations["stale_offsets"], 0, "{:?}", result.checks);
+}
+
+#[test]
+fn a_commit_without_an_answer_counts_with_its_whole_time_and_the_member_goes_on() {
+    let silent = |number| (number == 10).then_some(Fault::Silence);
+    let server = Server::kafka(Behaviour::prompt().fault_by(silent), 4);
+    let ran = Ran::to_end(&format!(
+        "commit-storm --bootstrap {} {STORM} --rate 100 --duration 1s --request-timeout 5s",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    let timeouts = result.errors.iter().find(|error| error.name == "TIMED_OUT").expect("one");
+    assert_eq!(timeouts.count, 1, "{:?}", result.errors);
+    assert!(Duration::from_nanos(result.latencies["commit.rt"].max_ns) >= Duration::from_secs(5));
+    assert_eq!(result.latencies["commit.rt"].count, 100);
+    assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);
+}
