@@ -157,3 +157,32 @@ pub const SESSION_TIMEOUT_MAX: Duration = Duration::from_secs(1_800);
 
 /// Beside the run itself: for members that wait until all groups have formed, and for what is read at the end.
 pub const SESSION_TIMEOUT_SPARE: Duration = Duration::from_secs(120);
+
+/// What an assignment that a member is told may decode to: 100,000 partitions and room.
+pub const ASSIGNMENT_DECODED_BYTES_MAX: usize = 16 << 20;
+
+/// Members of a fleet: numbers of members, timers and connections are 32 bits with room, and memory is some KiB each.
+pub const FLEET_MEMBERS_MAX: u32 = 4_000_000;
+
+/// Groups of a fleet, each with at least one member.
+pub const FLEET_GROUPS_MAX: u32 = 1_000_000;
+
+/// Partitions of all topics of a fleet; every group remembers the owner of each.
+pub const FLEET_PARTITIONS_MAX: u32 = 1_000_000;
+
+/// Connections that a fleet's executor makes at a time: no listener's backlog is overrun by it.
+pub const FLEET_CONNECTING_MAX: usize = 64;
+
+/// Groups whose coordinators are asked for in one request.
+pub const COORDINATORS_ASKED: usize = 500;
+
+/// Connections per broker that are kept for the next members that join, where members share connections.
+pub const LOBBY_KEPT: usize = 256;
+
+/// Before a member tries again what failed, as clients' `retry.backoff.ms`.
+pub const MEMBER_PAUSE: Duration = Duration::from_millis(100);
+
+/// Events and timers that a fleet looks at before others get their turn.
+pub const FLEET_TURN: usize = 128;
+
+const _: () = assert!(FLEET_GROUPS_MAX <= FLEET_MEMBERS_MAX);

@@ -24,6 +24,8 @@ fn main() -> ExitCode {
         Command::CommitStorm(args) => cli::run(&args, command_line),
         Command::Churn(args) => cli::run(&args, command_line),
         Command::Idle(args) => cli::run(&args, command_line),
+        Command::Fleet(args) => cli::run(&args, command_line),
+        Command::RebalanceStorm(args) => cli::run(&args, command_line),
     };
     exit.into()
 }

@@ -7,6 +7,7 @@ mod churn;
 mod commit_storm;
 mod common;
 mod exit;
+mod fleet;
 mod floor;
 mod gate;
 mod idle;
@@ -73,6 +74,10 @@ pub enum Command {
     Churn(Box<Run<ChurnArgs>>),
     /// Connections that are held: memory of each, and round trips meanwhile
     Idle(Box<Run<IdleArgs>>),
+    /// Many consumer groups: joins, heartbeats, commits
+    Fleet(Box<Run<crate::scenario::fleet::Flags>>),
+    /// A fleet to which something is done: members vanish or leave, connections end, topics grow
+    RebalanceStorm(Box<Run<crate::scenario::rebalance_storm::Flags>>),
 }
 
 impl Cli {
@@ -82,5 +87,15 @@ impl Cli {
     /// Wrong usage, or a call for help: for `exit`.
     pub fn parse_from(command_line: &[String]) -> Result<Cli, clap::Error> {
         Cli::from_arg_matches(&Cli::command().try_get_matches_from(command_line)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_command_has_two_flags_of_one_name() {
+        Cli::command().debug_assert();
     }
 }

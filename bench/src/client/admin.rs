@@ -78,7 +78,8 @@ impl Target {
     pub async fn add_partitions(&self, topic: &str, partitions: i32) -> Result<(), SetupError> {
         let failed = |why: String| SetupError(format!("topic {topic} cannot be given {partitions} partitions: {why}"));
         let version = self.version(ApiKey::CreatePartitions)?;
-        let asked = CreatePartitionsTopic::default().with_name(name(topic)).with_count(partitions);
+        let asked =
+            CreatePartitionsTopic::default().with_name(name(topic)).with_count(partitions).with_assignments(None);
         let request = CreatePartitionsRequest::default().with_topics(vec![asked]).with_timeout_ms(timeout_ms());
         let answer = self.change(version, &request, |answer| {
             answer.results.first().map(|topic| (topic.error_code, topic.error_message.clone()))

@@ -10,7 +10,7 @@ use kafka_protocol::protocol::StrBytes;
 use uuid::Uuid;
 
 use super::{Address, CallError, Connection, Target};
-use crate::limits::CONTROL_PAUSE;
+use crate::limits::{CONTROL_PAUSE, COORDINATORS_ASKED};
 
 /// Kafka's codes for what passes: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS,
 /// COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, UNKNOWN_TOPIC_ID.
@@ -117,6 +117,33 @@ impl Target {
             }
             ringgate_runtime::sleep(CONTROL_PAUSE).await;
         }
+    }
+
+    /// As [`Target::coordinator`], for many groups.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn coordinators(&self, groups: &[String]) -> Result<Vec<Address>, CallError> {
+        let version = self.version(ApiKey::FindCoordinator)?;
+        let mut all = Vec::with_capacity(groups.len());
+        for part in groups.chunks(COORDINATORS_ASKED) {
+            let mut found = HashMap::new();
+            // Before version 4 a request has one.
+            if version >= 4 && part.len() > 1 {
+                let keys = part.iter().map(|group| StrBytes::from_string(group.clone())).collect();
+                let request = FindCoordinatorRequest::default().with_coordinator_keys(keys);
+                let answer = self.ask(version, &request).await?;
+                let known = answer.coordinators.into_iter().filter(|found| found.error_code == 0);
+                found.extend(known.filter_map(|found| Some((found.key, address(&found.host, found.port).ok()?))));
+            }
+            for group in part {
+                all.push(match found.remove(group.as_bytes()) {
+                    Some(address) => address,
+                    None => self.coordinator(group).await?,
+                });
+            }
+        }
+        Ok(all)
     }
 
     async fn ask_coordinator(&self, group: &str) -> Result<Address, CallError> {

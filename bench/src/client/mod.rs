@@ -26,5 +26,6 @@ pub use error::CallError;
 pub use frames::decode;
 pub use link::{Answered, Complete, Link, Submit};
 pub use metadata::Topic;
+pub use permits::{Permit, Permits};
 pub use pipeline::{Answer, Pipeline};
 pub use target::{Steps, Target};

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+/// So many permits; a handle. Who waits gets one in turn.
 #[derive(Clone)]
-pub(super) struct Permits(Rc<RefCell<Inner>>);
+pub struct Permits(Rc<RefCell<Inner>>);
 
 struct Inner {
     free: usize,
@@ -16,28 +17,28 @@ struct Inner {
 }
 
 /// Given back when dropped.
-pub(super) struct Permit(Permits);
+pub struct Permit(Permits);
 
 impl Permits {
     /// So many, at least one.
-    pub(super) fn new(most: usize) -> Permits {
+    pub fn new(most: usize) -> Permits {
         Permits(Rc::new(RefCell::new(Inner { free: most.max(1), waiting: BTreeMap::new(), next: 0 })))
     }
 
     /// One, when there is one now.
-    pub(super) fn try_take(&self) -> Option<Permit> {
+    pub fn try_take(&self) -> Option<Permit> {
         let mut inner = self.0.borrow_mut();
         inner.free = inner.free.checked_sub(1)?;
         Some(Permit(self.clone()))
     }
 
     /// Whether there is none now.
-    pub(super) fn is_exhausted(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         self.0.borrow().free == 0
     }
 
     /// Waits for one.
-    pub(super) async fn take(&self) -> Permit {
+    pub async fn take(&self) -> Permit {
         let mut waiting = Waiting { permits: self, number: None };
         std::future::poll_fn(|cx| waiting.poll(cx)).await
     }

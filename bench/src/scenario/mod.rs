@@ -9,10 +9,12 @@ pub mod churn;
 pub mod commit_storm;
 pub mod consume;
 pub mod e2e;
+pub mod fleet;
 pub mod floor;
 pub mod idle;
 pub mod operation;
 pub mod produce;
+pub mod rebalance_storm;
 pub mod records;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,42 @@
+//! `fleet`'s and `rebalance-storm`'s flags are the scenarios' own.
+
+use super::ScenarioArgs;
+use crate::plan::{Common, Load, UsageError};
+use crate::scenario::fleet::{Flags, Fleet, Plan};
+use crate::scenario::rebalance_storm::{self, RebalanceStorm};
+
+impl ScenarioArgs for Flags {
+    type Scenario = Fleet;
+    const PACED: bool = false;
+
+    fn plan(&self, common: &Common) -> Result<Plan, UsageError> {
+        paced_by_itself(common)?;
+        Plan::new(self.clone())
+    }
+}
+
+impl ScenarioArgs for rebalance_storm::Flags {
+    type Scenario = RebalanceStorm;
+    const PACED: bool = false;
+
+    fn plan(&self, common: &Common) -> Result<rebalance_storm::Plan, UsageError> {
+        paced_by_itself(common)?;
+        rebalance_storm::Plan::new(self.clone())
+    }
+}
+
+/// Refuses a rate: what members send follows from their number and intervals.
+fn paced_by_itself(common: &Common) -> Result<(), UsageError> {
+    match common.load {
+        Load::Own => Ok(()),
+        Load::Open { rate, .. } => {
+            let allowed =
+                "none here: the load is --groups times --members, each by --hb-interval and --commit-interval";
+            Err(UsageError { flag: "rate", value: rate.to_string(), allowed: allowed.into() })
+        }
+        Load::Closed => {
+            let allowed = "not here: members keep a schedule".into();
+            Err(UsageError { flag: "closed", value: String::new(), allowed })
+        }
+    }
+}

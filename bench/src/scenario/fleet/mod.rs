@@ -1,0 +1,167 @@
+//! `fleet`: many consumer groups that join, heartbeat and commit, as real clients do it.
+//!
+//! Heartbeats are an open loop: each member has a schedule of its own with jitter, and a heartbeat that could not be
+//! sent in time, since the one before has no answer, counts from when it was meant to be sent. Joins begin at a given
+//! rate from the start of the schedule; what joins and assignments take, and how long groups take to be stable, is
+//! measured also where it falls into the warm-up. What must stay true: a partition has one owner in a generation.
+
+mod assignor;
+mod classic;
+mod codes;
+mod commits;
+mod consumer;
+mod driver;
+mod group;
+mod inbox;
+mod links;
+mod member;
+mod plan;
+mod storm;
+mod timers;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use kafka_protocol::protocol::StrBytes;
+
+pub use assignor::Assignor;
+pub use driver::{Fleet as Members, Topics};
+pub(in crate::scenario) use member::State;
+pub use plan::{Flags, Plan, Protocol};
+pub(in crate::scenario) use plan::{above_zero, time};
+pub(in crate::scenario) use storm::Storm;
+pub(in crate::scenario) use timers::Nanos;
+
+use crate::client::Target;
+use crate::measure::Window;
+use crate::result::{Checks, Parameter, Unit, Value};
+use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
+
+/// What all executors share.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    /// The topics.
+    pub topics: Topics,
+    /// Resident bytes of this process before it had any member.
+    pub rss_before_bytes: u64,
+}
+
+/// One executor's part.
+pub struct Fleet(Members);
+
+impl Scenario for Fleet {
+    const NAME: &'static str = "fleet";
+    const PRIMARY: &'static str = "heartbeat";
+    type Plan = Plan;
+    type Shared = Shared;
+
+    fn parameters(plan: &Plan) -> Vec<Parameter> {
+        plan.parameters()
+    }
+
+    async fn found(plan: &Plan, seat: &Seat) -> Result<Shared, SetupError> {
+        found(plan, seat).await
+    }
+
+    async fn prepare(plan: &Plan, shared: &Shared, seat: &Seat) -> Result<Fleet, SetupError> {
+        Members::prepare(plan, shared, seat).await.map(Fleet)
+    }
+
+    async fn drive(&mut self, seat: &Seat, window: Window) -> Result<(), Aborted> {
+        self.0.start(window, seat.executors);
+        self.0.drive(window.end, Some(&seat.stop), |_| false).await;
+        Ok(())
+    }
+
+    async fn finish(self, seat: &Seat) -> Findings {
+        self.0.finish(seat).await
+    }
+}
+
+/// Makes the topics of a fleet.
+///
+/// # Errors
+/// The target cannot be reached, or refuses.
+pub(in crate::scenario) async fn found(plan: &Plan, seat: &Seat) -> Result<Shared, SetupError> {
+    let rss_before_bytes = resident_bytes();
+    let target = Target::reach(&seat.common).await?;
+    let mut topics = Topics { names: Vec::new(), ids: Vec::new(), partitions: plan.partitions };
+    for number in 0..plan.topics {
+        let name = format!("{}-t{number}", seat.common.prefix);
+        // The bound of all partitions is far below.
+        target.create_topic(&name, plan.partitions as i32, &[]).await?;
+        let topic = target.topic(&name).await?;
+        topics.names.push(StrBytes::from_string(name));
+        topics.ids.push(topic.id);
+    }
+    Ok(Shared { topics, rss_before_bytes })
+}
+
+impl Members {
+    /// Waits for what is outstanding, has all members leave, and tells what was found.
+    pub async fn finish(mut self, seat: &Seat) -> Findings {
+        self.closing = true;
+        let ended = Instant::now();
+        let connections = self.connections();
+        let rss_bytes = resident_bytes();
+        self.give_up_slots(ended);
+        self.drain(seat).await;
+        self.leave_everything();
+        self.drain(seat).await;
+
+        let mut values = BTreeMap::new();
+        let mut put = |name: &str, value: f64, unit| values.insert(name.to_string(), Value { value, unit });
+        let count = |n: usize| n as f64;
+        put("groups", count(self.groups.len()), Unit::Count);
+        put("members", count(self.members.len()), Unit::Count);
+        put("connections", count(connections), Unit::Count);
+        let formed = self.groups.iter().filter(|place| place.group.is_formed()).count();
+        put("groups_formed", count(formed), Unit::Count);
+        let stable = self.stable_at_end;
+        put("groups_stable", count(stable), Unit::Count);
+        if seat.executor == 0 {
+            let taken = rss_bytes.saturating_sub(self.rss_before_bytes);
+            put("generator_bytes_per_member", taken as f64 / f64::from(self.plan.all_members()), Unit::Bytes);
+        }
+        let mut notes = Vec::new();
+        if formed < self.groups.len() {
+            notes.push(
+                "Not all groups became stable: `stable` and `settle` tell of those only that did, and heartbeats are \
+                 fewer than they would be"
+                    .into(),
+            );
+        }
+        if self.plan.shared_conn > 0 {
+            notes.push(
+                "Members shared connections (--shared-conn): what a target takes per connection is not in this result"
+                    .into(),
+            );
+        }
+        let mut checks = Checks::default();
+        let all = |of: fn(&crate::check::Ownership) -> u64| -> u64 {
+            self.groups.iter().map(|place| of(&place.group.ownership)).sum()
+        };
+        checks.violations.insert("owned_twice".into(), all(|ownership| ownership.owned_twice));
+        checks.violations.insert("unknown_partitions".into(), all(|ownership| ownership.unknown));
+        checks.violations.insert("unassigned".into(), self.unassigned);
+        let examples = self.groups.iter().flat_map(|place| {
+            place.group.ownership.examples.iter().map(move |example| format!("group {}: {example}", place.name))
+        });
+        checks.examples =
+            self.examples.iter().cloned().chain(examples).take(crate::limits::CHECK_EXAMPLES_MAX).collect();
+        Findings { checks, values, notes, ..Findings::default() }
+    }
+
+    async fn drain(&mut self, seat: &Seat) {
+        let until = Instant::now() + seat.common.request_timeout + Duration::from_secs(1);
+        self.drive(until, None, |fleet| fleet.outstanding == 0).await;
+    }
+}
+
+/// Resident bytes of this process; 0 where the kernel does not tell.
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
+    // Pages of x86-64 and of most others; a guess elsewhere.
+    pages.unwrap_or(0) * 4_096
+}
