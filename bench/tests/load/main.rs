@@ -9,6 +9,7 @@ mod common;
 mod cut;
 mod floor;
 mod idle;
+mod records;
 #[path = "../server/mod.rs"]
 mod server;
 mod truth;

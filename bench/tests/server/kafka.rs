@@ -1,7 +1,10 @@
 //! Enough of a Kafka broker to be loaded: topics, records in memory, offsets, heartbeats.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::api_versions_response::ApiVersion;
@@ -21,6 +24,9 @@ use super::Fault;
 use super::connection::Speaks;
 
 const NODE: BrokerId = BrokerId(1);
+/// Kafka's codes of idempotence.
+const OUT_OF_ORDER_SEQUENCE: i16 = 45;
+const DUPLICATE_SEQUENCE: i16 = 46;
 /// Of `ListOffsets`: the log's end.
 const LATEST: i64 = -1;
 
@@ -47,7 +53,27 @@ const APIS: [(ApiKey, i16, bool); 14] = [
 struct Log {
     batches: Vec<(i64, i64, Bytes)>,
     end: i64,
+    /// Comes behind the next one.
+    held: Option<BytesMut>,
+    /// The next sequence of each idempotent producer.
+    sequences: BTreeMap<i64, i32>,
 }
+
+/// What becomes of a batch that was acknowledged, other than that it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tamper {
+    /// It is not kept.
+    Lose,
+    /// It is kept twice.
+    Double,
+    /// It is kept behind the next one of its partition.
+    Swap,
+    /// Its last value's last byte is another one, and its CRC is right.
+    Alter,
+}
+
+/// By the number of the batch, from 0 over all partitions.
+pub type Tampering = Box<dyn Fn(u64) -> Option<Tamper> + Send + Sync>;
 
 /// See the [module](self).
 pub struct Broker {
@@ -55,19 +81,25 @@ pub struct Broker {
     port: i32,
     partitions: i32,
     logs: Mutex<BTreeMap<(String, i32), Log>>,
+    tampering: Tampering,
+    batches: AtomicU64,
+    producers: AtomicU64,
     offsets: Mutex<BTreeMap<(String, String, i32), i64>>,
     /// Requests by group.
     commits: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Broker {
-    pub fn new(address: &str, partitions: i32) -> Broker {
+    pub fn new(address: &str, partitions: i32, tampering: Tampering) -> Broker {
         let (host, port) = address.rsplit_once(':').expect("an address");
         Broker {
             host: StrBytes::from_string(host.into()),
             port: port.parse().expect("a port"),
             partitions,
             logs: Mutex::default(),
+            tampering,
+            batches: AtomicU64::new(0),
+            producers: AtomicU64::new(0),
             offsets: Mutex::default(),
             commits: Mutex::default(),
         }
@@ -153,9 +185,11 @@ impl Broker {
                     .with_host(self.host.clone())
                     .with_port(self.port),
             ),
-            ApiKey::InitProducerId => {
-                asked.with(&InitProducerIdResponse::default().with_producer_id(ProducerId(1)).with_producer_epoch(0))
-            }
+            ApiKey::InitProducerId => asked.with(
+                &InitProducerIdResponse::default()
+                    .with_producer_id(ProducerId(self.producers.fetch_add(1, SeqCst) as i64))
+                    .with_producer_epoch(0),
+            ),
             ApiKey::ListOffsets => asked.with(&self.list_offsets(&asked.read())),
             ApiKey::Produce => self.produce(asked),
             ApiKey::Fetch => asked.with(&self.fetch(&asked.read(), asked.error)),
@@ -198,13 +232,15 @@ impl Broker {
             for data in topic.partition_data {
                 let log = logs.entry((topic.name.to_string(), data.index)).or_default();
                 let base = log.end;
-                if asked.error == 0 {
-                    log.append(data.records.unwrap_or_default());
+                let mut error = asked.error;
+                if error == 0 {
+                    let tampered = || (self.tampering)(self.batches.fetch_add(1, SeqCst));
+                    error = log.append(data.records.unwrap_or_default(), tampered);
                 }
                 partitions.push(
                     PartitionProduceResponse::default()
                         .with_index(data.index)
-                        .with_error_code(asked.error)
+                        .with_error_code(error)
                         .with_base_offset(base),
                 );
             }
@@ -289,17 +325,55 @@ impl Broker {
 }
 
 impl Log {
-    /// Appends batches of format 2 with the log's own offsets.
-    fn append(&mut self, mut records: Bytes) {
+    /// Takes batches of format 2; answers Kafka's code. What an idempotent producer sends again is there once.
+    fn append(&mut self, mut records: Bytes, tampered: impl Fn() -> Option<Tamper>) -> i16 {
         // baseOffset i64, batchLength i32 (of what is behind it), ..., lastOffsetDelta i32 at 23.
         while records.len() >= 61 {
             let length = 12 + (&records[8..12]).get_i32() as usize;
             let mut batch = BytesMut::from(&records.split_to(length)[..]);
-            let count = i64::from((&batch[23..27]).get_i32()) + 1;
-            batch[..8].copy_from_slice(&self.end.to_be_bytes());
-            self.batches.push((self.end, self.end + count, batch.freeze()));
-            self.end += count;
+            let (producer, sequence) = ((&batch[43..51]).get_i64(), (&batch[53..57]).get_i32());
+            if producer >= 0 {
+                let count = (&batch[57..61]).get_i32();
+                let next = self.sequences.entry(producer).or_default();
+                match sequence.cmp(next) {
+                    Ordering::Less => return DUPLICATE_SEQUENCE,
+                    Ordering::Greater => return OUT_OF_ORDER_SEQUENCE,
+                    Ordering::Equal => *next += count,
+                }
+            }
+            match tampered() {
+                None => self.keep(batch),
+                Some(Tamper::Lose) => {}
+                Some(Tamper::Double) => {
+                    self.keep(batch.clone());
+                    self.keep(batch);
+                }
+                Some(Tamper::Swap) => {
+                    self.held = Some(batch);
+                    continue;
+                }
+                Some(Tamper::Alter) => {
+                    // The last byte is the last record's count of headers.
+                    let at = batch.len() - 2;
+                    batch[at] ^= 0xff;
+                    let crc = crc32c::crc32c(&batch[21..]);
+                    batch[17..21].copy_from_slice(&crc.to_be_bytes());
+                    self.keep(batch);
+                }
+            }
+            if let Some(held) = self.held.take() {
+                self.keep(held);
+            }
         }
+        0
+    }
+
+    /// Appends a batch with the log's own offsets.
+    fn keep(&mut self, mut batch: BytesMut) {
+        let count = i64::from((&batch[23..27]).get_i32()) + 1;
+        batch[..8].copy_from_slice(&self.end.to_be_bytes());
+        self.batches.push((self.end, self.end + count, batch.freeze()));
+        self.end += count;
     }
 
     /// Whole batches from the one with this offset on, one at least.

@@ -96,7 +96,17 @@ impl Server {
 
     /// Speaks Kafka: one broker, every topic that is asked for with `partitions` partitions, records in memory.
     pub fn kafka(behaviour: Behaviour, partitions: i32) -> Server {
-        Server::start(behaviour, move |address| Arc::new(kafka::Broker::new(address, partitions)))
+        Server::tampering(behaviour, partitions, |_| None)
+    }
+
+    /// As [`Server::kafka`], and does not keep every batch as it came.
+    pub fn tampering(
+        behaviour: Behaviour,
+        partitions: i32,
+        tampering: impl Fn(u64) -> Option<kafka::Tamper> + Send + Sync + 'static,
+    ) -> Server {
+        let tampering = Box::new(tampering);
+        Server::start(behaviour, move |address| Arc::new(kafka::Broker::new(address, partitions, tampering)))
     }
 
     /// How many requests came that have a number.
