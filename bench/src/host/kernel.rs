@@ -60,7 +60,7 @@ pub struct SocketMemory {
     pub in_use: u64,
     /// Connections in TIME_WAIT: each holds its port for a minute.
     pub time_wait: u64,
-    /// Memory of queued data and of what is reserved for it, in bytes. Not the sockets' own structures, some 2 to 4 KiB
+    /// Memory of queued data and of what is reserved for it, in bytes. Not the sockets' own structures, some 3.5 KiB
     /// each.
     pub bytes: u64,
 }
