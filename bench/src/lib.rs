@@ -25,6 +25,7 @@ pub mod report;
 pub mod result;
 pub mod rlimits;
 pub mod scenario;
+pub mod search;
 pub mod signal;
 pub mod stats;
 pub mod stop;

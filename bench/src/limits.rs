@@ -186,3 +186,13 @@ pub const MEMBER_PAUSE: Duration = Duration::from_millis(100);
 pub const FLEET_TURN: usize = 128;
 
 const _: () = assert!(FLEET_GROUPS_MAX <= FLEET_MEMBERS_MAX);
+
+/// The lowest rate that a search tries, in slots per second: a probe of seconds must have some.
+pub const SEARCH_RATE_MIN: f64 = 1.0;
+
+/// Runs of full length that a search makes at most, each at a lower rate than the one before.
+pub const SEARCH_CONFIRMATIONS_MAX: usize = 5;
+
+/// How often a probe whose generator was late is made again before the search ends there: one disturbance of the machine
+/// is not worth minutes of probes.
+pub const SEARCH_REPEATS: u32 = 1;

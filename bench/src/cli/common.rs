@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::parse::{duration, share};
+use super::search::SearchArgs;
 use crate::engine::Pace;
 use crate::plan::{Arrivals, Common, Load, Sasl, SaslMechanism, Security, Tls, UsageError, defaults};
 
@@ -53,6 +54,10 @@ pub struct CommonArgs {
     /// Share of errors over which the run is aborted
     #[arg(long, value_parser = share, default_value = "50%", value_name = "SHARE", help_heading = "Load")]
     pub error_limit: f64,
+
+    /// `--search` and its own.
+    #[command(flatten)]
+    pub search: SearchArgs,
 
     /// Decides every random choice [default: a fresh one, which the result names]
     #[arg(long, help_heading = "Generator")]

@@ -31,6 +31,8 @@ impl Exit {
             verdict if verdict.interrupted => Exit::Interrupted,
             verdict if verdict.aborted.is_some() => Exit::Aborted,
             verdict if !verdict.valid => Exit::Invalid,
+            // The target kept the bounds at no rate.
+            _ if result.search.as_ref().is_some_and(|search| search.confirmed_rate.is_none()) => Exit::Failed,
             _ => Exit::Fine,
         }
     }

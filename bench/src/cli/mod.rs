@@ -18,6 +18,7 @@ mod parse;
 mod records;
 mod report;
 mod scenario;
+mod search;
 mod show;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -34,6 +35,7 @@ pub use moving::{ConsumeArgs, EndToEndArgs, ProduceArgs};
 pub use parse::{bytes, duration, rate, share};
 pub use report::{MergeArgs, ReportArgs, merge, report};
 pub use scenario::{Run, ScenarioArgs, run};
+pub use search::SearchArgs;
 pub use show::ShowArgs;
 
 /// A load generator for systems that speak Kafka's protocol

@@ -9,6 +9,7 @@ use super::{Exit, output, parse};
 use crate::engine::{self, Interrupt, RunError, RunOptions};
 use crate::plan::{Common, Load, UsageError};
 use crate::scenario::Scenario;
+use crate::search::{self, SearchError};
 use crate::terminal::{About, Terminal};
 
 /// Flags of one scenario.
@@ -55,7 +56,10 @@ pub struct Run<A: clap::Args> {
 
 impl<A: ScenarioArgs> Run<A> {
     /// How much load.
-    fn load(&self) -> Result<Load, UsageError> {
+    fn load(&self, search: Option<&search::Plan>) -> Result<Load, UsageError> {
+        if let Some(search) = search {
+            return Ok(Load::Open { rate: search.from, arrivals: self.common.arrivals() });
+        }
         match &self.common.rate {
             Some(rate) => Ok(Load::Open { rate: self.own.rate(rate)?, arrivals: self.common.arrivals() }),
             None if self.common.closed => Ok(Load::Closed),
@@ -86,7 +90,8 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
     let usage = |error: UsageError| (Exit::Usage, error.to_string());
     let setup = |error: std::io::Error| (Exit::Setup, error.to_string());
     let short = uuid::Uuid::new_v4().simple().to_string()[..8].to_string();
-    let common = args.common.common(args.load().map_err(usage)?, &short).map_err(usage)?;
+    let search = args.common.search.plan(|text| args.own.rate(text)).map_err(usage)?;
+    let common = args.common.common(args.load(search.as_ref()).map_err(usage)?, &short).map_err(usage)?;
     if A::SHARES_CONNECTIONS && common.connections < usize::from(args.common.threads) {
         let allowed = format!("at least one for each of --threads {}", args.common.threads);
         return Err(usage(UsageError { flag: "connections", value: common.connections.to_string(), allowed }));
@@ -107,12 +112,22 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
         interrupt: Interrupt::by_signals().map_err(setup)?,
         error_limit: args.common.error_limit,
     };
-    let about = About::new(A::Scenario::NAME, A::Scenario::PRIMARY, &common);
+    let mut about = About::new(A::Scenario::NAME, A::Scenario::PRIMARY, &common);
+    if let Some(search) = &search {
+        (about.warmup, about.duration, about.offered_rate) = (search.warmup, search.window, None);
+    }
     let mut terminal = Terminal::new(args.show.mode(), args.show.color, &about);
-    let finished = engine::run::<A::Scenario>(&common, &plan, &options, &mut terminal).map_err(|error| {
+    let finished = match &search {
+        None => engine::run::<A::Scenario>(&common, &plan, &options, &mut terminal).map_err(SearchError::Run),
+        Some(search) => {
+            search::run::<A::Scenario>(&common, &|common| args.own.plan(common), &options, search, &mut terminal)
+        }
+    };
+    let finished = finished.map_err(|error| {
         let exit = match error {
-            RunError::Setup(_) | RunError::Host(_) => Exit::Setup,
-            RunError::Interrupted => Exit::Interrupted,
+            SearchError::Usage(_) => Exit::Usage,
+            SearchError::Run(RunError::Setup(_) | RunError::Host(_)) => Exit::Setup,
+            SearchError::Run(RunError::Interrupted) => Exit::Interrupted,
         };
         (exit, error.to_string())
     })?;

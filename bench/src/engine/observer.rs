@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::measure::Interval;
-use crate::result::{IntervalRow, RunResult};
+use crate::result::{IntervalRow, Probe, RunResult};
 
 /// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,11 @@ pub trait Observer {
     fn finished(&mut self, result: &RunResult) {
         let _ = result;
     }
+
+    /// One run of a search is over and was judged; only the last one is told as [`finished`](Observer::finished), too.
+    fn probe(&mut self, probe: &Probe) {
+        let _ = probe;
+    }
 }
 
 /// Watches nothing.
@@ -65,5 +70,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn finished(&mut self, result: &RunResult) {
         self.0.finished(result);
         self.1.finished(result);
+    }
+
+    fn probe(&mut self, probe: &Probe) {
+        self.0.probe(probe);
+        self.1.probe(probe);
     }
 }

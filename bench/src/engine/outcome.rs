@@ -96,6 +96,7 @@ pub fn result(ended: Ended, collected: &Collector) -> RunResult {
         server,
         intervals: collected.rows.clone(),
         notes: all_notes,
+        search: None,
     }
 }
 

@@ -18,3 +18,9 @@ pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// `--request-timeout` at most: longer latencies are clipped.
 pub const REQUEST_TIMEOUT_MAX: Duration = crate::limits::LATENCY_MAX;
+/// `--search-precision`.
+pub const SEARCH_PRECISION: f64 = 0.05;
+/// `--search-window`.
+pub const SEARCH_WINDOW: Duration = Duration::from_secs(10);
+/// `--search-warmup`.
+pub const SEARCH_WARMUP: Duration = Duration::from_secs(3);

@@ -51,6 +51,7 @@ pub(crate) fn run() -> RunResult {
         }),
         intervals: Vec::new(),
         notes: Vec::new(),
+        search: None,
     }
 }
 

@@ -20,8 +20,8 @@ pub use hlog::Hlog;
 pub use latency::{HistogramError, PERCENTILES};
 pub use metric::{UnknownMetric, known_metric, metric, metrics, told_apart};
 pub use model::{
-    Checks, Environment, ErrorCount, Health, IntervalRow, Latency, LatencyRow, Parameter, RunResult, SCHEMA, Server,
-    ServerRow, Target, Thread, Unit, Value, Verdict,
+    Checks, Environment, ErrorCount, Health, IntervalRow, Latency, LatencyRow, Parameter, Probe, RunResult, SCHEMA,
+    Search, Server, ServerRow, Target, Thread, Unit, Value, Verdict,
 };
 pub use read::{ReadError, read, read_environment};
 pub use write::{whole, write};

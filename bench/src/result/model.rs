@@ -52,6 +52,47 @@ pub struct RunResult {
     pub intervals: Vec<IntervalRow>,
     /// Sentences for the reader: what was left out, what to mind.
     pub notes: Vec<String>,
+    /// The search whose last run this is, when `--search` was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+}
+
+/// A search for the highest rate at which bounds are kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Search {
+    /// What every probe had to keep, as written. No probe may have errors or slots that were never sent.
+    pub bounds: Vec<String>,
+    /// How far the highest rate that kept them and the lowest that did not were to be apart: 0.05 is 5 %.
+    pub precision: f64,
+    /// The highest rate that kept them, over the full length too, in slots per second.
+    pub confirmed_rate: Option<f64>,
+    /// The lowest rate that did not keep them.
+    pub missed_rate: Option<f64>,
+    /// Why the search ended, in words.
+    pub ended: String,
+    /// In order.
+    pub probes: Vec<Probe>,
+}
+
+/// One run of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Probe {
+    /// What was asked for, in slots per second.
+    pub rate: f64,
+    /// Whether it was of the full length, to confirm what was found.
+    pub confirms: bool,
+    /// Length of its measured window, in s.
+    pub measured_s: f64,
+    /// What was answered per second.
+    pub answered_rate: f64,
+    /// Whether the bounds were kept.
+    pub kept: bool,
+    /// Why the run was invalid; empty for a valid one.
+    pub reasons: Vec<String>,
+    /// What was found of each bound, in words.
+    pub found: Vec<String>,
 }
 
 /// What was loaded.

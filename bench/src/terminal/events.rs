@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::About;
 use crate::engine::Stage;
 use crate::gate::{Difference, Judged, Rows};
-use crate::result::{IntervalRow, RunResult};
+use crate::result::{IntervalRow, Probe, RunResult};
 
 /// The events' name and version: fields and events may be added under one version, never renamed or removed.
 pub const SCHEMA: &str = "ringgate-bench-events/1";
@@ -43,6 +43,11 @@ pub fn stage(stage: Stage) -> Value {
 /// An interval is over.
 pub fn interval(row: &IntervalRow) -> Value {
     event("interval", serde_json::to_value(row).expect("names and numbers"))
+}
+
+/// One run of a search was judged.
+pub fn probe(probe: &Probe) -> Value {
+    event("probe", serde_json::to_value(probe).expect("names and numbers"))
 }
 
 /// The run is over: its result without histograms and intervals, which the files and earlier events have.

@@ -2,7 +2,8 @@
 
 use super::moment::Moment;
 use crate::engine::Stage;
-use crate::result::IntervalRow;
+use crate::quantity;
+use crate::result::{IntervalRow, Probe, Unit, Value};
 
 /// The line of an interval.
 pub fn interval(row: &IntervalRow, primary: &str) -> String {
@@ -17,6 +18,18 @@ pub fn interval(row: &IntervalRow, primary: &str) -> String {
         line.push_str(&format!("  server {:.2} cores", server.cpu));
     }
     line
+}
+
+/// The line of a search's probe.
+pub fn probe(probe: &Probe) -> String {
+    let came = match (probe.reasons.is_empty(), probe.kept) {
+        (false, _) => "invalid",
+        (true, true) => "kept",
+        (true, false) => "missed",
+    };
+    let rate = quantity::show(Value { value: probe.rate, unit: Unit::PerSecond });
+    let found = probe.reasons.first().cloned().unwrap_or_else(|| probe.found.join(", "));
+    format!("{} at {rate:>12}  {came:>7}  {found}", if probe.confirms { "confirming" } else { "probe     " })
 }
 
 /// The line of a stage.

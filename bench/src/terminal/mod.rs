@@ -25,7 +25,7 @@ use crate::engine::{Observer, Stage};
 use crate::gate::Sentence;
 use crate::measure::Interval;
 use crate::plan::{Common, Load};
-use crate::result::{IntervalRow, RunResult, Target};
+use crate::result::{IntervalRow, Probe, RunResult, Target};
 use progress::Progress;
 
 /// An interval that is shorter, in s, and empty is not shown.
@@ -211,6 +211,15 @@ impl<O: Write, E: Write> Observer for Terminal<O, E> {
         } else {
             let page = summary(result, self.out_paint);
             self.result(&format!("\n{}", page.trim_end()));
+        }
+    }
+
+    fn probe(&mut self, probe: &Probe) {
+        match (self.mode, &self.progress) {
+            (Mode::JsonLines, _) => self.event(events::probe(probe)),
+            (Mode::Quiet, _) => {}
+            (Mode::Full, Some(progress)) => progress.say(&lines::probe(probe)),
+            (Mode::Full, None) => self.line(&lines::probe(probe)),
         }
     }
 }

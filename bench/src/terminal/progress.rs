@@ -48,6 +48,10 @@ impl Progress {
                 self.show_head(self.bar.position());
             }
             Stage::Found | Stage::Prepare | Stage::Finish { .. } => {
+                if stage == Stage::Found {
+                    // A search has one run after the other.
+                    self.bar.reset();
+                }
                 let plain = "{spinner} {prefix}  {msg} {elapsed}";
                 self.bar.set_style(self.style(plain, plain));
                 self.bar.set_prefix(self.paint.bold(&self.title));
@@ -74,6 +78,11 @@ impl Progress {
         self.show_head(position);
         let head = self.bar.message();
         self.bar.set_message(format!("{head}\n  {:>12}   {}   {errors}", moment.rate(), latencies.join("   ")));
+    }
+
+    /// Says something that stays, above the lines that stay in place.
+    pub fn say(&self, text: &str) {
+        self.bar.println(text);
     }
 
     /// Takes the lines away.

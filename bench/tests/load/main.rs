@@ -10,6 +10,7 @@ mod cut;
 mod floor;
 mod idle;
 mod records;
+mod search;
 #[path = "../server/mod.rs"]
 mod server;
 mod truth;

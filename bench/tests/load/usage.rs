@@ -21,6 +21,10 @@ fn wrong_usage_names_flag_value_and_what_is_allowed_and_exits_2() {
         ("floor --rate 1 --bootstrap h:1 --error-limit 2", &["--error-limit", "'2'", "100%"]),
         ("floor --rate 1 --bootstrap h:1 --arrivals bursts", &["--arrivals", "bursts", "poisson"]),
         ("floor --rate 1 --bootstrap h:1 --sasl PLAIN", &["--username"]),
+        ("floor --bootstrap h:1 --search fast", &["--search", "fast", "rt.p99<5ms"]),
+        ("floor --bootstrap h:1 --search rt.p99<5ms --rate 10", &["--search", "--rate"]),
+        ("floor --bootstrap h:1 --search rt.p99<5ms --search-to 10", &["--search-to 10", "--search-from"]),
+        ("floor --bootstrap h:1 --rate 1 --search-window 1s", &["--search"]),
         ("flor", &["flor", "floor"]),
     ] {
         let ran = Ran::of(

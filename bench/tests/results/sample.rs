@@ -146,6 +146,7 @@ pub fn run(shape: &Shape) -> Sample {
         server: Some(server()),
         intervals: rows,
         notes: vec![],
+        search: None,
     };
     let facts = [("cpu", "sample CPU"), ("kernel", "6.18.0")];
     let environment = Environment { facts: facts.map(|(name, fact)| (name.into(), fact.into())).into() };
