@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Command::Produce(args) => cli::run(&args, command_line),
         Command::Consume(args) => cli::run(&args, command_line),
         Command::E2e(args) => cli::run(&args, command_line),
+        Command::Compare(args) => cli::compare(&args, &command_line),
         Command::Floor(args) => cli::floor(&args, command_line),
         Command::CommitStorm(args) => cli::run(&args, command_line),
         Command::Churn(args) => cli::run(&args, command_line),

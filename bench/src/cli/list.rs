@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use super::{Cli, Exit};
 
 /// Commands that drive no load.
-const TOOLS: [&str; 4] = ["list", "compare", "report", "merge"];
+pub(super) const TOOLS: [&str; 4] = ["list", "compare", "report", "merge"];
 
 /// Prints the scenarios, each with what it is.
 pub fn list() -> Exit {

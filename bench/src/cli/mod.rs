@@ -6,6 +6,7 @@
 mod churn;
 mod commit_storm;
 mod common;
+mod compare;
 mod exit;
 mod fleet;
 mod floor;
@@ -26,12 +27,14 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use churn::ChurnArgs;
 pub use commit_storm::CommitStormArgs;
 pub use common::CommonArgs;
+pub use compare::{CompareArgs, compare};
 pub use exit::Exit;
 pub use floor::{FloorArgs, floor};
 pub use gate::GateArgs;
 pub use idle::IdleArgs;
 pub use list::list;
 pub use moving::{ConsumeArgs, EndToEndArgs, ProduceArgs};
+pub use output::stamp;
 pub use parse::{bytes, duration, rate, share};
 pub use report::{MergeArgs, ReportArgs, merge, report};
 pub use scenario::{Run, ScenarioArgs, run};
@@ -80,6 +83,8 @@ pub enum Command {
     Fleet(Box<Run<crate::scenario::fleet::Flags>>),
     /// A fleet to which something is done: members vanish or leave, connections end, topics grow
     RebalanceStorm(Box<Run<crate::scenario::rebalance_storm::Flags>>),
+    /// Compare two targets under the same load, or show two finished runs side by side
+    Compare(Box<CompareArgs>),
 }
 
 impl Cli {

@@ -98,6 +98,9 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
     }
     let plan = args.own.plan(&common).map_err(usage)?;
     let gate = args.gate.gate().map_err(usage)?;
+    if args.show.check {
+        return Ok(Exit::Fine);
+    }
     let id = format!("{}-{}-{short}", output::stamp(SystemTime::now()), A::Scenario::NAME);
     output::make_directory(&args.common.out).map_err(usage)?;
     let environment = crate::host::environment(&command_line);

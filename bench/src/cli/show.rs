@@ -5,6 +5,9 @@ use crate::terminal::{ColorChoice, Mode};
 /// See the [module](self).
 #[derive(Debug, Clone, clap::Args)]
 pub struct ShowArgs {
+    /// Check the flags and end: exit code 0, or 2 with what is wrong
+    #[arg(long, help_heading = "Output")]
+    pub check: bool,
     /// Only the result
     #[arg(long, help_heading = "Output", conflicts_with = "json_lines")]
     pub quiet: bool,

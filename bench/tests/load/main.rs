@@ -8,11 +8,13 @@ mod commit_storm;
 mod common;
 mod cut;
 mod floor;
+mod gate;
 mod idle;
 mod records;
 mod search;
 #[path = "../server/mod.rs"]
 mod server;
+mod shown;
 mod truth;
 mod usage;
 mod verdict;
