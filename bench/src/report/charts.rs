@@ -32,6 +32,8 @@ struct RunCharts {
     label: Label,
     valid: bool,
     warmup_s: f64,
+    /// When the schedule ended; what was outstanding then was waited for.
+    end_s: f64,
     offered: Option<f64>,
     /// How many intervals were joined into one point.
     joined: usize,
@@ -116,12 +118,13 @@ impl Charts {
 impl RunCharts {
     fn of(result: &RunResult, label: Label, tails: BTreeMap<String, Tail>) -> RunCharts {
         let joined = result.intervals.len().div_ceil(POINTS_MAX).max(1);
-        let points: Vec<&[IntervalRow]> = result.intervals.chunks(joined).collect();
+        let points = points(&result.intervals, joined);
         let names: BTreeSet<&String> = result.intervals.iter().flat_map(|row| row.latencies.keys()).collect();
         RunCharts {
             label,
             valid: result.verdict.valid,
             warmup_s: result.warmup_s,
+            end_s: thousandths(result.warmup_s + result.measured_s),
             offered: result.values.get("offered_rate").map(|value| value.value),
             joined,
             tails,
@@ -177,6 +180,21 @@ impl Server {
                 .collect(),
         })
     }
+}
+
+/// The intervals of each point. A rest at the end that is shorter than half a point goes to the point before: its rate
+/// would say nothing, its latencies might.
+fn points(rows: &[IntervalRow], joined: usize) -> Vec<&[IntervalRow]> {
+    let length = |rows: &[IntervalRow]| rows.iter().map(|row| row.length_s).sum::<f64>();
+    let mut points: Vec<&[IntervalRow]> = rows.chunks(joined).collect();
+    if let [.., before, last] = points.as_slice()
+        && length(last) < length(before) / 2.0
+    {
+        let whole = &rows[rows.len() - last.len() - before.len()..];
+        points.truncate(points.len() - 2);
+        points.push(whole);
+    }
+    points
 }
 
 /// The curve from the smallest value to the largest, evenly spaced on the logarithm of 1/(1-p).
@@ -255,5 +273,11 @@ mod tests {
         let over_time = &run.over_time["produce.rt"];
         assert_eq!((over_time.count[360], over_time.max[360], over_time.max[361]), (50, Some(99), Some(9)));
         assert!(run.server.is_none());
+
+        result.intervals.truncate(4);
+        result.intervals[3].length_s = 0.03;
+        assert_eq!(points(&result.intervals, 1).iter().map(|rows| rows.len()).collect::<Vec<_>>(), [1, 1, 2]);
+        result.intervals[3].length_s = 0.6;
+        assert_eq!(points(&result.intervals, 1).len(), 4);
     }
 }

@@ -33,10 +33,8 @@ pub fn table(comparison: &Comparison) -> String {
     let b = format!("B: {}", comparison.b.name);
     let interval = format!("{:.0} % interval", comparison.confidence * 100.0);
     let axis = format!("B/A, from {:.2} to {factor:.2}", 1.0 / factor);
-    let mut table = Table::new(
-        "numbers compared",
-        &["Metric", &a, &b, "Ratio B/A", &interval, &axis, "Noise", "p", "Better", "Why"],
-    );
+    let mut table =
+        Table::new("numbers compared", &["Metric", &a, &b, "Ratio B/A", &interval, &axis, "Noise", "p", "Better"]);
     for metric in &comparison.metrics {
         let shown = |value: f64| show(Value { value, unit: metric.unit });
         let better = match metric.outcome {
@@ -53,8 +51,7 @@ pub fn table(comparison: &Comparison) -> String {
             picture(metric, factor),
             metric.noise.map_or_else(none, |noise| format!("± {:.1} %", (noise - 1.0) * 100.0)),
             metric.p_wilcoxon.map_or_else(none, |p| if p < 0.001 { "&lt; 0.001".into() } else { format!("{p:.3}") }),
-            better,
-            text(&metric.reason),
+            format!("{better}<small>{}</small>", text(&metric.reason)),
         ]);
     }
     let how = format!(

@@ -27,7 +27,9 @@ pub fn html(run: &RunResult) -> String {
             )
         })
         .collect();
-    format!("<dl class=\"figures\">\n{tiles}</dl>\n")
+    // What may not be believed is struck through, so that a picture of it cannot be taken for a result.
+    let trusted = run.verdict.valid && run.verdict.aborted.is_none();
+    format!("<dl class=\"figures{}\">\n{tiles}</dl>\n", if trusted { "" } else { " untrusted" })
 }
 
 fn figures(run: &RunResult) -> Vec<Figure> {
@@ -37,7 +39,10 @@ fn figures(run: &RunResult) -> Vec<Figure> {
     };
     let offered = match value(run, "offered_rate") {
         Some(offered) => format!("of {} /s offered", number(offered)),
-        None => "closed loop: as fast as it was answered".into(),
+        None if run.parameters.iter().any(|flag| flag.name == "closed") => {
+            "closed loop: as fast as it was answered".into()
+        }
+        None => "no rate was set".into(),
     };
     give("Answered", format!("{} /s", number(rate(run))), offered, false);
     if let Some(latency) = run.latency("rt").filter(|latency| latency.count > 0) {

@@ -48,7 +48,7 @@
   const linearTicks = (min, max, count) => {
     const step = niceStep(max - min || 1, count);
     const ticks = [];
-    for (let at = Math.ceil(min / step - 1e-9) * step; at <= max * 1.000001; at += step) ticks.push({ at, label: true });
+    for (let at = Math.ceil(min / step - 1e-9) * step || 0; at <= max * 1.000001; at += step) ticks.push({ at, label: true });
     return ticks;
   };
   const timeTicks = (max, count) => {
@@ -94,6 +94,7 @@
   // Charts: each gives its axes and layers; drawing, reading off and the table are the same for all.
   const longest = Math.max(1, ...data.runs.map((run) => run.at[run.at.length - 1] || 0));
   const warmup = Math.max(0, ...data.runs.map((run) => run.warmup_s));
+  const ended = Math.max(0, ...data.runs.map((run) => run.end_s));
   const overTime = (width) => ({
     min: 0, max: longest, ticks: timeTicks(longest, width / 75), show: clock, label: 'time since the schedule began',
     tick: (s) => (longest >= 240 ? `${+(s / 60).toFixed(1)} min` : `${s} s`),
@@ -155,7 +156,7 @@
           if (of) layers.push({ kind: 'line', name: lastLabel(run), colour: colour(run.colour), width: run.side != null ? 1.25 : 2, opacity: run.side != null ? 0.75 : 1, dash: dash(run), xs: run.at, ys: of[state.percentile] });
         }
       }
-      return { title: `Latency over time, ${state.series}`, layers, x: overTime(width), y: yAxis(layers, state.log, time), shaded: warmup };
+      return { title: `Latency over time, ${state.series}`, layers, x: overTime(width), y: yAxis(layers, state.log, time), shaded: true };
     },
     rate: (width) => {
       const layers = [];
@@ -168,11 +169,11 @@
           layers.push({ kind: 'line', name: several ? `offered, ${perSecond(run.offered)}` : 'offered', colour: 'var(--ink)', width: 1.25, dash: '5 4', xs: [0, longest], ys: [run.offered, run.offered], quiet: several });
         }
       }
-      return { title: 'Throughput', layers, x: overTime(width), y: yAxis(layers, false, perSecond), shaded: warmup };
+      return { title: 'Throughput', layers, x: overTime(width), y: yAxis(layers, false, perSecond), shaded: true };
     },
     errors: (width) => {
       const layers = data.runs.map((run) => ({ kind: several ? 'line' : 'bars', name: several ? lastLabel(run) : 'errors', colour: several ? colour(run.colour) : 'var(--bad)', width: 2, dash: dash(run), xs: run.at, spans: run.length, ys: run.errors }));
-      return { title: 'Errors over time', layers, x: overTime(width), y: yAxis(layers, false, grouped), shaded: warmup };
+      return { title: 'Errors over time', layers, x: overTime(width), y: yAxis(layers, false, grouped), shaded: true };
     },
     cpu: (width) => {
       const layers = [];
@@ -185,14 +186,14 @@
           });
         }
       }
-      return { title: 'CPU of the server', layers, x: overTime(width), y: yAxis(layers, false, cores), shaded: warmup };
+      return { title: 'CPU of the server', layers, x: overTime(width), y: yAxis(layers, false, cores), shaded: true };
     },
     rss: (width) => {
       const layers = data.runs.filter((run) => run.server).flatMap((run) => {
         const line = { kind: 'line', name: several ? lastLabel(run) : 'resident memory', colour: colour(run.colour), width: 2, dash: dash(run), xs: run.at, ys: run.server.rss };
         return several ? [line] : [{ kind: 'band', colour: colour(0), opacity: 0.15, xs: run.at, ys: run.server.rss, lows: run.server.rss.map(() => 0) }, line];
       });
-      return { title: 'Memory of the server', layers, x: overTime(width), y: yAxis(layers, false, bytes, true), shaded: warmup };
+      return { title: 'Memory of the server', layers, x: overTime(width), y: yAxis(layers, false, bytes, true), shaded: true };
     },
   };
 
@@ -230,10 +231,10 @@
     make('title', { id: `${id}-t` }, svg, spec.title);
     make('desc', { id: `${id}-d` }, svg, describe(spec, shown));
 
-    if (spec.shaded) {
-      const end = Math.min(px(Math.min(spec.shaded, x.max)), box.right);
-      make('rect', { class: 'shade', x: box.left, y: box.top, width: Math.max(0, end - box.left), height: box.bottom - box.top }, svg);
-      if (end - box.left > 58) make('text', { x: box.left + 6, y: box.top + 14 }, svg, 'warm-up');
+    // What is in no figure: the warm-up, and what was only waited for when the schedule had ended.
+    const shades = spec.shaded ? [[0, warmup, 'warm-up'], [ended, longest, 'awaited']].filter(([from, to]) => to - from > longest * 0.004) : [];
+    for (const [from, to] of shades) {
+      make('rect', { class: 'shade', x: px(from), y: box.top, width: px(Math.min(to, x.max)) - px(from), height: box.bottom - box.top }, svg);
     }
     for (const tick of y.ticks) {
       make('line', { class: tick.label ? 'grid' : 'grid minor', x1: box.left, x2: box.right, y1: py(tick.at), y2: py(tick.at) }, svg);
@@ -271,6 +272,9 @@
           make('circle', { cx: points[0][0], cy: points[0][1], r: 2.5, fill: layer.colour }, svg);
         } else make('path', { d: path(points), ...style }, svg);
       }
+    }
+    for (const [from, to, name] of shades) {
+      if (px(to) - px(from) > 58) make('text', { class: 'tag', x: px(from) + 6, y: box.top + 14 }, svg, name);
     }
     make('line', { class: 'axis', x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom }, svg);
 

@@ -109,7 +109,7 @@ pub fn errors_by_code(run: &RunResult) -> String {
     if run.errors.is_empty() {
         return "<p>No request of the measured window failed.</p>".into();
     }
-    let mut table = Table::new("numbers", &["Error", "Code", "Operation", "Count"]);
+    let mut table = Table::new("numbers few-columns", &["Error", "Code", "Operation", "Count"]);
     let mut sorted: Vec<_> = run.errors.iter().collect();
     sorted.sort_by_key(|error| std::cmp::Reverse(error.count));
     for error in sorted {
@@ -128,7 +128,7 @@ pub fn checks(run: &RunResult) -> String {
     if run.checks.violations.is_empty() {
         return "<p>This scenario moves nothing that could be checked.</p>".into();
     }
-    let mut table = Table::new("numbers", &["Looked for", "Found", ""]);
+    let mut table = Table::new("numbers few-columns", &["Looked for", "Found", ""]);
     for (kind, count) in &run.checks.violations {
         let judged = if *count == 0 { "✓ fine" } else { "<strong class=\"loud\">✕ wrong</strong>" };
         table.row(&[text(&kind.replace('_', " ")), number(*count as f64), judged.into()]);
@@ -231,7 +231,7 @@ pub fn server(run: &RunResult) -> String {
     for (what, value) in rows {
         table.row(&[text(&what), text(&value)]);
     }
-    let mut threads = Table::new("numbers", &["Thread", "Id", "CPU time"]);
+    let mut threads = Table::new("numbers few-columns", &["Thread", "Id", "CPU time"]);
     for thread in &server.threads {
         threads.row(&[text(&thread.name), thread.id.to_string(), seconds(thread.cpu_s)]);
     }
@@ -244,7 +244,7 @@ pub fn values(run: &RunResult) -> String {
     if run.values.is_empty() {
         return String::new();
     }
-    let mut table = Table::new("numbers", &["Value", ""]);
+    let mut table = Table::new("numbers few-columns", &["Value", ""]);
     for (name, value) in &run.values {
         table.row(&[format!("<code>{}</code>", text(name)), show(*value)]);
     }
