@@ -196,3 +196,7 @@ pub const SEARCH_CONFIRMATIONS_MAX: usize = 5;
 /// How often a probe whose generator was late is made again before the search ends there: one disturbance of the machine
 /// is not worth minutes of probes.
 pub const SEARCH_REPEATS: u32 = 1;
+
+/// Iterations of a SCRAM password that a target may ask for: Kafka's least is 4,096, and a million take a second for
+/// which an executor does nothing else.
+pub const SCRAM_ITERATIONS_MAX: u32 = 1_000_000;

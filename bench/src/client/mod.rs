@@ -16,7 +16,10 @@ mod link;
 mod metadata;
 mod permits;
 mod pipeline;
+mod sasl;
+mod scram;
 mod target;
+mod tls;
 mod transport;
 mod versions;
 

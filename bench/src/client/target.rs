@@ -15,6 +15,8 @@ use ringgate_runtime::{BufferPool, TcpStream};
 use super::deadlines::Deadlines;
 use super::metadata::Topic;
 use super::permits::Permits;
+use super::sasl::Login;
+use super::tls::{Tls, Trust};
 use super::transport::Transport;
 use super::versions::Versions;
 use super::{Address, CallError, Connection};
@@ -33,10 +35,12 @@ pub(super) struct Inner {
     pub(super) bootstrap: Vec<Address>,
     pub(super) timeout: Duration,
     pinned: BTreeMap<i16, i16>,
+    trust: Option<Trust>,
+    login: Option<Login>,
     in_flight: usize,
     pool: Rc<BufferPool>,
     deadlines: Deadlines,
-    versions: RefCell<Versions>,
+    versions: RefCell<Rc<Versions>>,
     /// Local addresses to connect from, in turn; none is the kernel's choice.
     sources: Vec<IpAddr>,
     next_source: Cell<usize>,
@@ -71,6 +75,8 @@ impl Target {
             bootstrap: bootstrap.map_err(SetupError)?,
             timeout: common.request_timeout,
             pinned: common.api_versions.clone(),
+            trust: common.security.tls.as_ref().map(Trust::new).transpose()?,
+            login: common.security.sasl.clone().map(Login::new),
             in_flight: common.in_flight,
             pool: Rc::default(),
             deadlines: Deadlines::start(common.request_timeout),
@@ -81,7 +87,7 @@ impl Target {
             control: RefCell::default(),
             control_permits: Permits::new(CONTROL_CONNECTIONS),
             topics: RefCell::default(),
-            about: RefCell::default(),
+            about: RefCell::new(about(common)),
         }));
         let mut refused = Vec::new();
         for address in &target.0.bootstrap {
@@ -98,7 +104,10 @@ impl Target {
         let (mut connection, _) = self.open(address).await?;
         let versions = self.ask_versions(&mut connection).await?;
         self.0.about.borrow_mut().insert("api_versions".into(), versions.describe());
-        *self.0.versions.borrow_mut() = versions;
+        if let Some(login) = &self.0.login {
+            login.log_in(&mut connection, &versions).await?;
+        }
+        *self.0.versions.borrow_mut() = Rc::new(versions);
         self.describe_cluster(&mut connection).await?;
         self.0.control.borrow_mut().push(connection);
         Ok(())
@@ -173,9 +182,17 @@ impl Target {
     /// # Errors
     /// As [`Target::connect`].
     pub async fn connect_timed(&self, broker: &Address) -> Result<(Connection, Steps), CallError> {
-        self.open(broker).await
+        let (mut connection, mut steps) = self.open(broker).await?;
+        if let Some(login) = &self.0.login {
+            let began = Instant::now();
+            let versions = self.0.versions.borrow().clone();
+            login.log_in(&mut connection, &versions).await?;
+            steps.sasl = Some(began.elapsed());
+        }
+        Ok((connection, steps))
     }
 
+    /// A connection on which nobody is known yet.
     async fn open(&self, broker: &Address) -> Result<(Connection, Steps), CallError> {
         let address = self.resolve(broker).await?;
         let deadline = self.0.deadlines.slot();
@@ -186,8 +203,17 @@ impl Target {
             io::ErrorKind::AddrNotAvailable => CallError::NoLocalAddress(format!("{broker}: {error}")),
             _ => CallError::ConnectFailed(format!("{broker}: {error}")),
         })?;
-        let steps = Steps { tcp: began.elapsed(), ..Steps::default() };
-        let transport = Transport::Plain(stream);
+        let mut steps = Steps { tcp: began.elapsed(), ..Steps::default() };
+        let transport = match &self.0.trust {
+            None => Transport::Plain(stream),
+            Some(trust) => {
+                let began = Instant::now();
+                let shaken = Tls::shake_hands(stream, &broker.host, trust, &self.0.pool);
+                let tls = deadline.bound(began + self.0.timeout, shaken).await??;
+                steps.tls = Some(began.elapsed());
+                Transport::Tls(Box::new(tls))
+            }
+        };
         Ok((Connection::new(transport, broker.clone(), self.0.pool.clone(), deadline, self.0.in_flight), steps))
     }
 
@@ -257,4 +283,15 @@ impl Target {
         }
         Err(last)
     }
+}
+
+/// How connections are secured, for the result.
+fn about(common: &Common) -> BTreeMap<String, String> {
+    let mut about = BTreeMap::new();
+    if let Some(tls) = &common.security.tls {
+        let checked =
+            if tls.insecure { "any certificate was taken (--tls-insecure)" } else { "the certificate was checked" };
+        about.insert("tls".into(), checked.into());
+    }
+    about
 }

@@ -6,11 +6,14 @@ use bytes::{Bytes, BytesMut};
 use ringgate_runtime::{BufferPool, TcpStream};
 
 use super::CallError;
+use super::tls::Tls;
 
-/// TCP. One task may receive while another one sends.
+/// TCP, or TLS over it. One task may receive while another one sends.
 pub(super) enum Transport {
     /// As it is.
     Plain(TcpStream),
+    /// Under TLS. Its session is large, and most connections have none.
+    Tls(Box<Tls>),
 }
 
 impl Transport {
@@ -18,6 +21,7 @@ impl Transport {
     pub(super) async fn recv(&self, pool: &BufferPool) -> io::Result<Option<BytesMut>> {
         match self {
             Transport::Plain(stream) => stream.recv(pool).await,
+            Transport::Tls(tls) => tls.recv(pool).await,
         }
     }
 
@@ -25,14 +29,17 @@ impl Transport {
     pub(super) async fn send(&self, segments: Vec<Bytes>) -> io::Result<()> {
         match self {
             Transport::Plain(stream) => stream.send(segments).await,
+            Transport::Tls(tls) => tls.send(segments).await,
         }
     }
 
     /// Makes closing reset the connection.
     pub(super) fn abort_on_close(&self) {
-        let Transport::Plain(stream) = self;
-        // Fails when the connection is gone already.
-        let _ = stream.abort_on_close();
+        match self {
+            // Fails when the connection is gone already.
+            Transport::Plain(stream) => drop(stream.abort_on_close()),
+            Transport::Tls(tls) => tls.abort_on_close(),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod calls;
 mod peer;
 mod pipelines;
+mod security;
 mod targets;
 
 use std::collections::BTreeMap;

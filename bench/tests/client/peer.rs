@@ -1,7 +1,7 @@
 //! A Kafka listener that answers by a function: blocking threads, one per connection.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -60,20 +60,34 @@ pub enum Does {
 
 /// Starts a listener; gives its address. It lives as long as the process.
 pub fn listen(does: impl Fn(Asked) -> Does + Send + Sync + 'static) -> String {
+    listen_under(None, does)
+}
+
+/// As [`listen`], under TLS if there is a configuration of it.
+pub fn listen_under(
+    tls: Option<Arc<rustls::ServerConfig>>,
+    does: impl Fn(Asked) -> Does + Send + Sync + 'static,
+) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let does = Arc::new(does);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(stream) = stream else { return };
-            let does = does.clone();
-            std::thread::spawn(move || serve(stream, &*does));
+            let (does, tls) = (does.clone(), tls.clone());
+            std::thread::spawn(move || match tls {
+                None => serve(stream, &*does),
+                Some(config) => {
+                    let session = rustls::ServerConnection::new(config).expect("a session");
+                    serve(rustls::StreamOwned::new(session, stream), &*does);
+                }
+            });
         }
     });
     address
 }
 
-fn serve(mut stream: TcpStream, does: &dyn Fn(Asked) -> Does) {
+fn serve(mut stream: impl Read + Write, does: &dyn Fn(Asked) -> Does) {
     loop {
         let mut length = [0; 4];
         if stream.read_exact(&mut length).is_err() {
@@ -89,8 +103,12 @@ fn serve(mut stream: TcpStream, does: &dyn Fn(Asked) -> Does) {
         let header = RequestHeader::decode(&mut body, api.request_header_version(version)).expect("a header");
         let asked = Asked { api, version, correlation: header.correlation_id, body };
         match does(asked) {
-            Does::Send(bytes) if stream.write_all(&bytes).is_err() => return,
-            Does::Send(_) | Does::Nothing => {}
+            Does::Send(bytes) => {
+                if stream.write_all(&bytes).and_then(|()| stream.flush()).is_err() {
+                    return;
+                }
+            }
+            Does::Nothing => {}
             Does::Close => return,
         }
     }
@@ -136,9 +154,17 @@ pub fn introduce(asked: &Asked, address: &str) -> Option<Does> {
 
 /// A listener that introduces itself, and does as it is told about the rest.
 pub fn broker(does: impl Fn(Asked) -> Does + Send + Sync + 'static) -> String {
+    broker_under(None, does)
+}
+
+/// As [`broker`], under TLS if there is a configuration of it.
+pub fn broker_under(
+    tls: Option<Arc<rustls::ServerConfig>>,
+    does: impl Fn(Asked) -> Does + Send + Sync + 'static,
+) -> String {
     let own = Arc::new(std::sync::OnceLock::<String>::new());
     let known = own.clone();
-    let address = listen(move |asked| {
+    let address = listen_under(tls, move |asked| {
         let address = known.wait();
         introduce(&asked, address).unwrap_or_else(|| does(asked))
     });
