@@ -1,10 +1,12 @@
 //! Flags of `produce`, `consume` and `e2e`.
 
-use super::parse::bytes;
+use std::time::Duration;
+
+use super::parse::{bytes, duration};
 use super::records::{FetchArgs, RecordArgs};
 use super::scenario::ScenarioArgs;
 use crate::plan::{Common, UsageError};
-use crate::scenario::consume::{self, Consume, check_fetch};
+use crate::scenario::consume::{self, Consume, GroupPlan, check_fetch};
 use crate::scenario::e2e::{self, EndToEnd};
 use crate::scenario::produce::{self, Produce};
 
@@ -38,6 +40,15 @@ pub struct ConsumeArgs {
     /// Producers that make the backlog and feed the tail; consumers are as many as --connections
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub producers: usize,
+    /// Consumers are members of one classic group, which decides who reads what
+    #[arg(long, help_heading = "Consumers")]
+    pub group: bool,
+    /// After how long without a heartbeat a member of the group is out
+    #[arg(long, value_parser = duration, default_value = "45s", value_name = "TIME", help_heading = "Consumers")]
+    pub session_timeout: Duration,
+    /// How often members of the group commit what they have read
+    #[arg(long, value_parser = duration, default_value = "5s", value_name = "TIME", help_heading = "Consumers")]
+    pub commit_interval: Duration,
     /// Of records.
     #[command(flatten)]
     pub records: RecordArgs,
@@ -60,6 +71,9 @@ impl ScenarioArgs for ConsumeArgs {
             fetch: self.fetch.settings()?,
             backlog: self.backlog as u64,
             producers: self.producers,
+            group: self
+                .group
+                .then_some(GroupPlan { session_timeout: self.session_timeout, commit_interval: self.commit_interval }),
         };
         consume::Plan::new(plan, common)
     }

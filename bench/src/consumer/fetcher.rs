@@ -87,6 +87,15 @@ pub trait Sink: 'static {
     fn corrupt(&mut self, partition: usize, offset: i64, what: &str);
 }
 
+impl Stats {
+    /// Adds another consumer's.
+    pub fn add(&mut self, other: Stats) {
+        other.again.into_iter().for_each(|(code, count)| *self.again.entry(code).or_default() += count);
+        self.fetches += other.fetches;
+        self.empty += other.empty;
+    }
+}
+
 /// See the [module](super). A handle.
 pub struct Consumer {
     inner: Rc<Inner>,
@@ -154,6 +163,11 @@ impl Consumer {
             stats: RefCell::default(),
         };
         Ok(Consumer { inner: Rc::new(inner), task: RefCell::default() })
+    }
+
+    /// Reads a partition from this offset on; before it is started.
+    pub fn seek(&self, partition: usize, offset: i64) {
+        self.inner.offsets.borrow_mut()[partition] = offset;
     }
 
     /// Begins to fetch.

@@ -5,9 +5,9 @@
 //! rate from the start of the schedule; what joins and assignments take, and how long groups take to be stable, is
 //! measured also where it falls into the warm-up. What must stay true: a partition has one owner in a generation.
 
-mod assignor;
+pub(in crate::scenario) mod assignor;
 mod classic;
-mod codes;
+pub(in crate::scenario) mod codes;
 mod commits;
 mod consumer;
 mod driver;

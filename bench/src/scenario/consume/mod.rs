@@ -1,5 +1,8 @@
 //! `consume`: records out of topics, at the tail while others are being produced, or a backlog that was made before.
 
+mod member;
+mod membership;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,8 +13,11 @@ use bytes::Bytes;
 use ringgate_runtime::spawn_as;
 use ringgate_wire::records::BatchHeader;
 
+pub use member::GroupPlan;
+use member::{Joining, Member};
+
 use crate::client::Target;
-use crate::consumer::{Consumer, Names, Settings, Sink, Verify, end_offsets};
+use crate::consumer::{Consumer, Names, Settings, Sink, Stats, Verify, end_offsets};
 use crate::engine::unless_told;
 use crate::limits::STRAGGLER_LOOK;
 use crate::measure::Window;
@@ -32,6 +38,8 @@ pub struct Plan {
     pub backlog: u64,
     /// How many producers; consumers are as many as there are connections.
     pub producers: usize,
+    /// Consumers are members of one group, which decides who reads what.
+    pub group: Option<GroupPlan>,
 }
 
 impl Plan {
@@ -129,6 +137,8 @@ struct Times {
     /// Fetches in the measured window, and those that brought nothing.
     fetches: u64,
     empty: u64,
+    /// The longest that a member of the group had no assignment, over all times.
+    rebalance: Duration,
 }
 
 /// One executor's consumers, and its producers.
@@ -137,14 +147,45 @@ pub struct Consume {
     shared: Shared,
     target: Target,
     producers: Producers,
-    consumers: Rc<[Consumer]>,
+    readers: Rc<[Reader]>,
     corrupt: Rc<Cell<u64>>,
 }
 
+/// Who reads.
+enum Reader {
+    /// With partitions of its own for the whole run.
+    Alone(Consumer),
+    /// With those that its group gives it.
+    Member(Member),
+}
+
+impl Reader {
+    fn start(&self) {
+        match self {
+            Reader::Alone(consumer) => consumer.start(),
+            Reader::Member(member) => member.start(),
+        }
+    }
+
+    fn is_behind(&self, ends: &[i64]) -> bool {
+        match self {
+            Reader::Alone(consumer) => consumer.partitions().iter().any(|at| consumer.position(*at) < ends[*at]),
+            Reader::Member(member) => member.is_behind(ends),
+        }
+    }
+
+    /// What it did, and how long it had no assignment.
+    async fn stop(&self) -> (Stats, Duration) {
+        match self {
+            Reader::Alone(consumer) => (consumer.stop().await, Duration::ZERO),
+            Reader::Member(member) => member.stop().await,
+        }
+    }
+}
+
 /// Waits until consumers have read up to these offsets, and says when that was.
-async fn drained(consumers: Rc<[Consumer]>, ends: Vec<i64>) -> Instant {
-    let is_behind = |consumer: &Consumer| consumer.partitions().iter().any(|at| consumer.position(*at) < ends[*at]);
-    while consumers.iter().any(is_behind) {
+async fn drained(readers: Rc<[Reader]>, ends: Vec<i64>) -> Instant {
+    while readers.iter().any(|reader| reader.is_behind(&ends)) {
         ringgate_runtime::sleep(STRAGGLER_LOOK).await;
     }
     Instant::now()
@@ -161,6 +202,12 @@ impl Scenario for Consume {
         parameters.extend(fetch_parameters(&plan.fetch));
         parameters.push(parameter("backlog", &plan.backlog, &0));
         parameters.push(parameter("producers", &plan.producers, &1));
+        parameters.push(parameter("group", &if plan.group.is_some() { "yes" } else { "no" }, &"no"));
+        if let Some(group) = &plan.group {
+            let (time, default) = (humantime::format_duration, GroupPlan::default());
+            parameters.push(parameter("session-timeout", &time(group.session_timeout), &time(default.session_timeout)));
+            parameters.push(parameter("commit-interval", &time(group.commit_interval), &time(default.commit_interval)));
+        }
         parameters
     }
 
@@ -193,16 +240,34 @@ impl Scenario for Consume {
             times.backlog_bytes += prefilled;
         });
         let corrupt = Rc::new(Cell::new(0));
-        let mut consumers = Vec::new();
+        let joining = plan.group.clone().map(|group| {
+            Rc::new(Joining {
+                target: target.clone(),
+                plan: group,
+                group: format!("{}-group", seat.common.prefix),
+                made: shared.made.clone(),
+                per_topic: plan.records.partitions,
+                fetch: plan.fetch.clone(),
+                recorder: seat.recorder.clone(),
+                corrupt: corrupt.clone(),
+                timeout: seat.common.request_timeout,
+            })
+        });
+        let mut readers = Vec::new();
         for number in mine(seat, seat.common.connections) {
+            if let Some(joining) = &joining {
+                readers.push(Reader::Member(Member::new(joining.clone())));
+                continue;
+            }
             let partitions = (number..all).step_by(seat.common.connections).collect();
             let (target, fetch, topics) = (target.clone(), plan.fetch.clone(), shared.made.topics.clone());
             let (per_topic, recorder) = (plan.records.partitions, seat.recorder.clone());
             let sink = Counted { corrupt: corrupt.clone() };
-            consumers.push(Consumer::new(target, fetch, topics, per_topic, partitions, recorder, sink)?);
+            let consumer = Consumer::new(target, fetch, topics, per_topic, partitions, recorder, sink)?;
+            readers.push(Reader::Alone(consumer));
         }
-        let (plan, shared, consumers) = (plan.clone(), shared.clone(), consumers.into());
-        Ok(Consume { plan, shared, target, producers, consumers, corrupt })
+        let (plan, shared, readers) = (plan.clone(), shared.clone(), readers.into());
+        Ok(Consume { plan, shared, target, producers, readers, corrupt })
     }
 
     async fn drive(&mut self, seat: &Seat, window: Window) -> Result<(), Aborted> {
@@ -212,9 +277,9 @@ impl Scenario for Consume {
             // All executors have made their part by now.
             let ends = end_offsets(&self.target, &self.shared.made.topics, self.plan.records.partitions).await;
             let ends = ends.map_err(|error| Aborted(format!("the backlog's end is not known: {error}")))?;
-            draining = Some(spawn_as("draining", drained(self.consumers.clone(), ends)));
+            draining = Some(spawn_as("draining", drained(self.readers.clone(), ends)));
         }
-        self.consumers.iter().for_each(Consumer::start);
+        self.readers.iter().for_each(Reader::start);
         let feeds = !matches!(seat.common.load, Load::Own);
         if feeds {
             self.producers.drive(seat, window).await;
@@ -235,18 +300,19 @@ impl Scenario for Consume {
     }
 
     async fn finish(self, seat: &Seat) -> Findings {
-        let Consume { plan, shared, target, producers, consumers, corrupt } = self;
+        let Consume { plan, shared, target, producers, readers, corrupt } = self;
         let mut findings = Findings { about: target.about(), ..Findings::default() };
         let totals = producers.finish(seat).await;
         let mut moves = BTreeMap::new();
-        for consumer in consumers.iter() {
-            let stats = consumer.stop().await;
+        for reader in readers.iter() {
+            let (stats, rebalancing) = reader.stop().await;
             for (code, count) in stats.again {
                 *moves.entry(code).or_default() += count;
             }
             shared.note(|times| {
                 times.fetches += stats.fetches;
                 times.empty += stats.empty;
+                times.rebalance = times.rebalance.max(rebalancing);
             });
         }
         if !moves.is_empty() {
@@ -273,6 +339,9 @@ impl Times {
     fn say(&self, findings: &mut Findings) {
         let mut put = |name: &str, value: f64, unit| findings.values.insert(name.into(), Value { value, unit });
         put("empty_fetch_ratio", self.empty as f64 / self.fetches.max(1) as f64, Unit::Ratio);
+        if !self.rebalance.is_zero() {
+            put("rebalance_s", self.rebalance.as_secs_f64(), Unit::Seconds);
+        }
         if self.backlog_bytes == 0 {
             return;
         }
