@@ -5,7 +5,7 @@
   const state = { log: true, series: data.series.includes(data.primary) ? data.primary : data.series[0], percentile: 'p99' };
   const dashes = ['', '7 4', '2 3', '9 3 2 3'];
   const colour = (index) => `var(--c${index % 8})`;
-  const dash = (run) => (run.side == null ? dashes[Math.floor(run.colour / 8) % 4] : '');
+  const dash = (run) => dashes[(run.side == null ? Math.floor(run.colour / 8) : run.side) % 4];
   let ids = 0;
 
   const make = (name, attributes, parent, text) => {
@@ -104,7 +104,6 @@
     const kind = series.slice(series.lastIndexOf('.') + 1);
     return kinds[kind] ? `${series} (${kinds[kind]})` : series;
   };
-  const lastLabel = (run) => run.name;
 
   const charts = {
     tail: (width) => {
@@ -122,7 +121,7 @@
         for (const run of data.runs) {
           const tail = run.tails[state.series];
           const compared = run.side != null && data.sides.length;
-          if (tail) layers.push({ kind: 'line', name: lastLabel(run), quiet: compared, colour: colour(run.colour), width: compared ? 1 : 2.25, opacity: compared ? 0.4 : 1, dash: dash(run), xs: tail.x, ys: tail.ns });
+          if (tail) layers.push({ kind: 'line', name: run.name, quiet: compared, colour: colour(run.colour), width: compared ? 1 : 2.25, opacity: compared ? 0.4 : 1, dash: dash(run), xs: tail.x, ys: tail.ns });
         }
         for (const side of data.sides) {
           const tail = side.tails[state.series];
@@ -153,7 +152,7 @@
       } else {
         for (const run of data.runs) {
           const of = run.over_time[state.series];
-          if (of) layers.push({ kind: 'line', name: lastLabel(run), colour: colour(run.colour), width: run.side != null ? 1.25 : 2, opacity: run.side != null ? 0.75 : 1, dash: dash(run), xs: run.at, ys: of[state.percentile] });
+          if (of) layers.push({ kind: 'line', name: run.name, side: run.side, colour: colour(run.colour), width: run.side != null ? 1.25 : 2, opacity: run.side != null ? 0.75 : 1, dash: dash(run), xs: run.at, ys: of[state.percentile] });
         }
       }
       return { title: `Latency over time, ${state.series}`, layers, x: overTime(width), y: yAxis(layers, state.log, time), shaded: true };
@@ -163,7 +162,7 @@
       const offers = new Set();
       for (const run of data.runs) {
         const of = run.over_time[data.primary];
-        if (of) layers.push({ kind: 'line', name: several ? lastLabel(run) : 'answered', colour: colour(run.colour), width: 2, dash: dash(run), xs: run.at, ys: of.count.map((n, at) => (run.length[at] ? n / run.length[at] : 0)) });
+        if (of) layers.push({ kind: 'line', name: several ? run.name : 'answered', side: run.side, colour: colour(run.colour), width: 2, dash: dash(run), xs: run.at, ys: of.count.map((n, at) => (run.length[at] ? n / run.length[at] : 0)) });
         if (run.offered != null && !offers.has(run.offered)) {
           offers.add(run.offered);
           layers.push({ kind: 'line', name: several ? `offered, ${perSecond(run.offered)}` : 'offered', colour: 'var(--ink)', width: 1.25, dash: '5 4', xs: [0, longest], ys: [run.offered, run.offered], quiet: several });
@@ -172,14 +171,14 @@
       return { title: 'Throughput', layers, x: overTime(width), y: yAxis(layers, false, perSecond), shaded: true };
     },
     errors: (width) => {
-      const layers = data.runs.map((run) => ({ kind: several ? 'line' : 'bars', name: several ? lastLabel(run) : 'errors', colour: several ? colour(run.colour) : 'var(--bad)', width: 2, dash: dash(run), xs: run.at, spans: run.length, ys: run.errors }));
+      const layers = data.runs.map((run) => ({ kind: several ? 'line' : 'bars', name: several ? run.name : 'errors', side: run.side, colour: several ? colour(run.colour) : 'var(--bad)', width: 2, dash: dash(run), xs: run.at, spans: run.length, ys: run.errors }));
       return { title: 'Errors over time', layers, x: overTime(width), y: yAxis(layers, false, grouped), shaded: true };
     },
     cpu: (width) => {
       const layers = [];
       for (const run of data.runs) {
         if (!run.server) continue;
-        layers.push({ kind: 'line', name: several ? lastLabel(run) : 'whole process', colour: several ? colour(run.colour) : 'var(--ink)', width: 2.25, dash: dash(run), xs: run.at, ys: run.server.cpu });
+        layers.push({ kind: 'line', name: several ? run.name : 'whole process', side: run.side, colour: several ? colour(run.colour) : 'var(--ink)', width: 2.25, dash: dash(run), xs: run.at, ys: run.server.cpu });
         if (!several) {
           Object.entries(run.server.threads).forEach(([name, ys], at) => {
             layers.push({ kind: 'line', name, colour: colour(at), width: 1.25, dash: dashes[Math.floor(at / 8) % 4], xs: run.at, ys });
@@ -190,7 +189,7 @@
     },
     rss: (width) => {
       const layers = data.runs.filter((run) => run.server).flatMap((run) => {
-        const line = { kind: 'line', name: several ? lastLabel(run) : 'resident memory', colour: colour(run.colour), width: 2, dash: dash(run), xs: run.at, ys: run.server.rss };
+        const line = { kind: 'line', name: several ? run.name : 'resident memory', side: run.side, colour: colour(run.colour), width: 2, dash: dash(run), xs: run.at, ys: run.server.rss };
         return several ? [line] : [{ kind: 'band', colour: colour(0), opacity: 0.15, xs: run.at, ys: run.server.rss, lows: run.server.rss.map(() => 0) }, line];
       });
       return { title: 'Memory of the server', layers, x: overTime(width), y: yAxis(layers, false, bytes, true), shaded: true };
@@ -313,13 +312,17 @@
   const legend = (figure, shown) => {
     const place = figure.querySelector('.legend');
     place.replaceChildren();
+    const sides = new Set();
     for (const layer of shown) {
       if (layer.quiet && data.sides.length) continue;
+      // Runs of one side look the same and are told once.
+      if (layer.side != null && sides.has(layer.side)) continue;
+      sides.add(layer.side);
       const item = make('span', {}, place);
       const key = make('svg', { viewBox: '0 0 26 10', 'aria-hidden': 'true' }, item);
       if (layer.kind === 'bars') make('rect', { x: 8, y: 0, width: 10, height: 10, fill: layer.colour }, key);
       else make('line', { x1: 0, x2: 26, y1: 5, y2: 5, stroke: layer.colour, 'stroke-width': Math.max(1.5, layer.width), 'stroke-dasharray': layer.dash, 'stroke-opacity': layer.opacity }, key);
-      item.append(layer.name);
+      item.append(layer.side != null && data.sides[layer.side] ? `${data.sides[layer.side].name}, each run` : layer.name);
     }
   };
 

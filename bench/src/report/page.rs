@@ -13,6 +13,12 @@ const SCRIPT: &str = include_str!("page.js");
 /// Nothing is loaded: everything is in the file.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
+const TAIL_NOTE: &str = "Every request from the fastest to the slowest. Further right are fewer and slower ones: 99 % is one \
+    of 100, 99.9 % one of 1,000. Time counts from the moment a request was meant to be sent.";
+const BESIDE: &str = "<p class=\"how\">The seed decides every random choice: arrivals, keys, sizes, order. Beside this file lie \
+    <code>result.json</code> (everything shown here), <code>series.csv</code>, <code>latency.hlog</code> and <code>latency.hgrm\
+    </code> for tools of HdrHistogram, and <code>env.json</code>.</p>\n";
+
 /// The whole file: of one run, of several on shared axes, or of a comparison's runs. At least one run.
 pub fn html(runs: &[Run<'_>], comparison: Option<&Comparison>) -> Result<String, HistogramError> {
     let labels = labels(runs, comparison);
@@ -25,29 +31,31 @@ pub fn html(runs: &[Run<'_>], comparison: Option<&Comparison>) -> Result<String,
             "<section id=\"{id}\" aria-labelledby=\"{id}-head\">\n<h2 id=\"{id}-head\">{name}</h2>\n{content}</section>\n"
         ));
     };
-    let tail = "Every request from the fastest to the slowest. Further right are fewer and slower ones: 99 % is one of 100, \
-                99.9 % one of 1,000. Time counts from the moment a request was meant to be sent.";
-    section("latency", "Latency", controls() + &chart("tail", tail) + &tables::latencies(runs, &labels));
+    if let [Run { result: RunResult { search: Some(search), .. }, .. }] = runs {
+        section("search", "Search", tables::search(search));
+    }
+    section("latency", "Latency", controls() + &chart("tail", TAIL_NOTE) + &tables::latencies(runs, &labels));
     section("over-time", "Latency over time", chart("time", &over_time_note(&charts, runs)));
     section("throughput", "Throughput", chart("rate", "Answers per second; the dashed line is what was offered."));
-    section("errors", "Errors", errors(runs, &labels));
-    if runs.iter().any(|run| run.result.server.is_some()) {
-        let cpu = chart("cpu", "CPU time that the server used per second: 1 is a whole core.");
-        let rss = chart("rss", "Memory of the server's process that is resident.");
-        section(
-            "server",
-            "Server",
-            format!("<div class=\"pair\">{cpu}{rss}</div>") + &each(runs, &labels, tables::server),
-        );
-    } else {
-        section("server", "Server", tables::server(runs[0].result));
+    section("errors", "Errors", errors(runs));
+    section("server", "Server", server(runs));
+    match runs {
+        [Run { result, environment }] => {
+            section("checks", "Checks", tables::checks(result));
+            section("generator", "Generator", tables::health(result));
+            section("values", "Values", tables::values(result));
+            section("parameters", "Parameters", tables::parameters(runs, &labels));
+            section("environment", "Environment", tables::target(result) + &tables::environment(*environment));
+            section("again", "How to reproduce", command(&result.command) + BESIDE);
+        }
+        runs => {
+            section("parameters", "Parameters", tables::parameters(runs, &labels));
+            section("each", "Run by run", run_by_run(runs, &labels));
+            if let Some(comparison) = comparison {
+                section("again", "How to reproduce", command(&comparison.command));
+            }
+        }
     }
-    section("checks", "Checks", each(runs, &labels, tables::checks));
-    section("generator", "Generator", each(runs, &labels, tables::health));
-    section("values", "Values", each(runs, &labels, tables::values));
-    section("parameters", "Parameters", tables::parameters(runs, &labels));
-    section("environment", "Environment", environment(runs, &labels));
-    section("again", "How to reproduce", reproduce(runs, &labels, comparison));
     Ok(format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
@@ -176,55 +184,58 @@ fn over_time_note(charts: &Charts, runs: &[Run<'_>]) -> String {
     note
 }
 
-fn errors(runs: &[Run<'_>], labels: &[Label]) -> String {
+fn errors(runs: &[Run<'_>]) -> String {
     let any = runs.iter().any(|run| run.result.intervals.iter().any(|row| row.errors > 0));
     let drawn = if any { chart("errors", "Failed requests by interval.") } else { String::new() };
-    drawn + &each(runs, labels, tables::errors_by_code)
-}
-
-fn environment(runs: &[Run<'_>], labels: &[Label]) -> String {
-    let of = |run: &Run<'_>| tables::target(run.result) + &tables::environment(run.environment);
     match runs {
-        [run] => of(run),
-        runs => folded(runs.iter().map(of), labels),
+        [run] => drawn + &tables::errors_by_code(run.result),
+        _ if any => drawn,
+        _ => "<p>No request of any run failed.</p>".into(),
     }
 }
 
-fn reproduce(runs: &[Run<'_>], labels: &[Label], comparison: Option<&Comparison>) -> String {
-    let block = |command: &[String]| format!("<pre class=\"command\"><code>{}</code></pre>\n", text(&shell(command)));
-    if let Some(comparison) = comparison {
-        return block(&comparison.command);
-    }
+fn server(runs: &[Run<'_>]) -> String {
+    let sampled = runs.iter().any(|run| run.result.server.is_some());
+    let drawn = if sampled {
+        let cpu = chart("cpu", "CPU time that the server used per second: 1 is a whole core.");
+        let rss = chart("rss", "Memory of the server's process that is resident.");
+        format!("<div class=\"pair\">{cpu}{rss}</div>")
+    } else {
+        String::new()
+    };
     match runs {
-        [run] => {
-            block(&run.result.command)
-                + "<p class=\"how\">The seed decides every random choice: arrivals, keys, sizes, order. Beside this file lie \
-                   <code>result.json</code> (everything shown here), <code>series.csv</code>, <code>latency.hlog</code> and \
-                   <code>latency.hgrm</code> for tools of HdrHistogram, and <code>env.json</code>.</p>\n"
-        }
-        runs => folded(runs.iter().map(|run| block(&run.result.command)), labels),
+        [run] => drawn + &tables::server(run.result),
+        _ if sampled => drawn,
+        runs => tables::server(runs[0].result),
     }
 }
 
-/// One run's content as it is; of several, one fold each.
-fn each(runs: &[Run<'_>], labels: &[Label], content: impl Fn(&RunResult) -> String) -> String {
-    match runs {
-        [run] => content(run.result),
-        runs => folded(runs.iter().map(|run| content(run.result)), labels),
-    }
+/// A fold for each of several runs, with all that a page of its own would tell.
+fn run_by_run(runs: &[Run<'_>], labels: &[Label]) -> String {
+    let folds = runs.iter().zip(labels).map(|(run, label)| {
+        let result = run.result;
+        let reasons: String = result.verdict.reasons.iter().map(|reason| format!("<li>{}</li>", text(reason))).collect();
+        format!(
+            "<details class=\"fold\"><summary>{} {}</summary>\n<p>{}</p><ul>{reasons}</ul>{}{}{}{}{}{}{}{}{}</details>\n",
+            tables::swatch(label),
+            text(&label.name),
+            text(&verdict(result).1),
+            notes(&result.notes),
+            tables::errors_by_code(result),
+            tables::checks(result),
+            tables::health(result),
+            tables::server(result),
+            tables::values(result),
+            tables::target(result),
+            tables::environment(run.environment),
+            command(&result.command),
+        )
+    });
+    folds.collect()
 }
 
-fn folded(contents: impl Iterator<Item = String>, labels: &[Label]) -> String {
-    contents
-        .zip(labels)
-        .map(|(content, label)| {
-            format!(
-                "<details class=\"fold\"><summary>{} {}</summary>\n{content}</details>\n",
-                tables::swatch(label),
-                text(&label.name)
-            )
-        })
-        .collect()
+fn command(command: &[String]) -> String {
+    format!("<pre class=\"command\"><code>{}</code></pre>\n", text(&shell(command)))
 }
 
 /// A command as a shell takes it.

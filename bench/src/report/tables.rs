@@ -5,27 +5,46 @@ use std::collections::BTreeSet;
 use super::Run;
 use super::labels::{self, Label};
 use super::markup::{Table, text};
-use super::words::{errors, number, rate, value, verdict};
+use super::words::{errors, number, rate, span, value, verdict};
 use crate::quantity::{show, show_ns};
-use crate::result::{Environment, RunResult, Unit, Value};
+use crate::result::{Environment, RunResult, Search, Unit, Value};
 
 /// Percentiles of the latency table.
 const PERCENTILES: [&str; 6] = ["50", "90", "99", "99.9", "99.99", "99.999"];
 
-/// Latencies by series, and by run where there are several.
+/// Latencies by series, and by run where there are several: the primary operation's, the others folded.
 pub fn latencies(runs: &[Run<'_>], labels: &[Label]) -> String {
-    let mut heads: Vec<String> = vec![if runs.len() > 1 { "Series, run" } else { "Series" }.into(), "Count".into()];
-    heads.extend(["Smallest", "Mean"].map(String::from));
+    let series: BTreeSet<&String> = runs.iter().flat_map(|run| run.result.latencies.keys()).collect();
+    if series.is_empty() {
+        return "<p>No latency was measured.</p>".into();
+    }
+    let caption = "Latencies of the measured window";
+    if runs.len() == 1 {
+        return latency_table(runs, labels, &series).html(caption);
+    }
+    let primary: BTreeSet<_> = runs.iter().map(|run| format!("{}.rt", run.result.primary)).collect();
+    let (first, others): (BTreeSet<&String>, _) = series.into_iter().partition(|series| primary.contains(*series));
+    let first = latency_table(runs, labels, &first).html(caption);
+    if others.is_empty() {
+        return first;
+    }
+    let others = latency_table(runs, labels, &others).html("Latencies of the other series");
+    format!("{first}<details class=\"fold\"><summary>The other series</summary>\n{others}</details>\n")
+}
+
+fn latency_table(runs: &[Run<'_>], labels: &[Label], series: &BTreeSet<&String>) -> Table {
+    let several = runs.len() > 1;
+    let mut heads: Vec<String> =
+        [if several { "Series, run" } else { "Series" }, "Count", "Smallest", "Mean"].map(String::from).into();
     heads.extend(PERCENTILES.map(|percentile| format!("{percentile} %")));
     heads.push("Largest".into());
     let heads: Vec<_> = heads.iter().map(String::as_str).collect();
     let mut table = Table::new("numbers", &heads);
-    let series: BTreeSet<&String> = runs.iter().flat_map(|run| run.result.latencies.keys()).collect();
     for name in series {
         for (run, label) in runs.iter().zip(labels) {
-            let Some(latency) = run.result.latencies.get(name) else { continue };
+            let Some(latency) = run.result.latencies.get(*name) else { continue };
             let mut head = format!("<code>{}</code>", text(name));
-            if runs.len() > 1 {
+            if several {
                 head = format!("{} {head} {}", swatch(label), text(&label.name));
             }
             let mut cells = vec![head, number(latency.count as f64), show_ns(latency.min_ns)];
@@ -46,11 +65,7 @@ pub fn latencies(runs: &[Run<'_>], labels: &[Label]) -> String {
             table.row(&cells);
         }
     }
-    if table.is_empty() {
-        "<p>No latency was measured.</p>".into()
-    } else {
-        table.html("Latencies of the measured window")
-    }
+    table
 }
 
 /// Whether so many values tell a percentile from the largest.
@@ -237,6 +252,38 @@ pub fn server(run: &RunResult) -> String {
     }
     let threads = if threads.is_empty() { String::new() } else { threads.html("Its threads, busiest first") };
     table.html("What the server used in the measured window") + &threads
+}
+
+/// The search that the run ended: what it found, and every probe.
+pub fn search(search: &Search) -> String {
+    let bounds = search.bounds.join(", ");
+    let rate = |rate: f64| format!("{} /s", number(rate));
+    let found = match (search.confirmed_rate, search.missed_rate) {
+        (Some(kept), Some(missed)) => {
+            format!("The highest rate that kept {bounds} is {}; {} did not keep it", rate(kept), rate(missed))
+        }
+        (Some(kept), None) => format!("{} kept {bounds}, and no rate was found that did not", rate(kept)),
+        (None, _) => format!("No rate was found that kept {bounds}"),
+    };
+    let mut table =
+        Table::new("numbers compared", &["Probe", "Rate", "Answered", "Measured for", "Bounds", "What was found"]);
+    for (at, probe) in search.probes.iter().enumerate() {
+        let judged = match (probe.reasons.is_empty(), probe.kept) {
+            (false, _) => "<strong class=\"loud\">INVALID</strong>",
+            (true, true) => "✓ kept",
+            (true, false) => "✕ missed",
+        };
+        let told = if probe.reasons.is_empty() { &probe.found } else { &probe.reasons };
+        table.row(&[
+            format!("{}{}", at + 1, if probe.confirms { " (full length)" } else { "" }),
+            rate(probe.rate),
+            rate(probe.answered_rate),
+            span(probe.measured_s),
+            judged.into(),
+            text(&told.join("; ")),
+        ]);
+    }
+    format!("<p><b>{}.</b> {}</p>\n", text(&found), text(&search.ended)) + &table.html("Every probe")
 }
 
 /// Everything else that was measured.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ringgate_bench::compare::{self, Better, ComparedMetric, ComparedRun, Comparison, Outcome, Purpose, Side, Which};
 use ringgate_bench::report::{self, CommandError, Run};
-use ringgate_bench::result::{self, Unit};
+use ringgate_bench::result::{self, Probe, Search, Unit};
 
 use crate::sample::{self, Sample, Shape};
 
@@ -50,6 +50,36 @@ fn one_run_tells_its_verdict_its_figures_and_its_charts() {
     assert_eq!((tail["x"][48].as_f64(), tail["ns"][48].as_u64()), (Some(100.0), Some(p99)));
     assert_eq!(data["runs"][0]["at"].as_array().unwrap().len(), 35);
     assert_eq!(data["runs"][0]["offered"].as_f64(), Some(2_000.0));
+}
+
+#[test]
+fn a_search_tells_what_it_found_and_every_probe() {
+    let mut of = sample::run(&Shape { measured_s: 4, warmup_s: 1, ..Shape::usual(10) });
+    let probe = |rate: f64, kept: bool, reasons: &[&str]| Probe {
+        rate,
+        confirms: false,
+        measured_s: 5.0,
+        answered_rate: rate,
+        kept,
+        reasons: reasons.iter().map(ToString::to_string).collect(),
+        found: vec![format!("rt.p99 {} ms", rate / 500.0)],
+    };
+    of.result.search = Some(Search {
+        bounds: vec!["rt.p99<5ms".into()],
+        precision: 0.05,
+        confirmed_rate: Some(2_000.0),
+        missed_rate: Some(4_000.0),
+        ended: "The rates are as near as --search-precision asks.".into(),
+        probes: vec![
+            probe(2_000.0, true, &[]),
+            probe(4_000.0, false, &[]),
+            probe(8_000.0, false, &["the generator began slots late"]),
+        ],
+    });
+    let page = page(&[of], None);
+    keep("search", &page);
+    assert!(page.contains("The highest rate that kept rt.p99&lt;5ms is 2,000 /s; 4,000 /s did not keep it."));
+    assert!(page.contains("✓ kept") && page.contains("✕ missed") && page.contains("the generator began slots late"));
 }
 
 #[test]
