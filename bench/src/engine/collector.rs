@@ -90,6 +90,7 @@ impl Collector {
         for (phase, counted) in &merged.counted {
             self.requests += requests(counted);
             if *phase == Phase::Measured {
+                self.counted.answered += counted.answered;
                 for (name, count) in &counted.counters {
                     *self.counted.counters.entry(name).or_default() += count;
                 }

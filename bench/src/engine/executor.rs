@@ -62,13 +62,13 @@ pub struct Part<S: Scenario> {
 /// Does it; whatever happens ends with the stop or with [`Told::Finished`].
 pub async fn work<S: Scenario>(part: Part<S>) {
     let Part { executor, executors, common, plan, server_pid, primary_rt, tell, shared, window, stop } = part;
-    let recorder = Recorder::new();
+    let (recorder, primary_rt) = Recorder::of(S::PRIMARY, primary_rt);
     let seat = Seat {
         executor,
         executors,
         server_pid,
         seed: derive(common.seed, executor.into()),
-        primary_rt: recorder.series(primary_rt),
+        primary_rt,
         common: Rc::new(common),
         recorder,
         stop: Stop::new(),

@@ -8,7 +8,7 @@ use super::health::{self, Measured};
 use super::pacer::{LATENESS, OVERFLOW, SLOTS, UNSENT};
 use super::usage::Usage;
 use crate::host;
-use crate::result::errors::{self, TIMED_OUT};
+use crate::result::errors;
 use crate::result::{ErrorCount, Latency, Parameter, RunResult, SCHEMA, Server, Target, Unit, Value, Verdict};
 use crate::scenario::Findings;
 
@@ -71,7 +71,7 @@ pub fn result(ended: Ended, collected: &Collector) -> RunResult {
     if server.as_ref().is_some_and(|server| server.restarted) {
         reasons.push("the server's process ended or was replaced during the run".into());
     }
-    let mut values = derived(&ended.measured, ended.primary, ended.primary_rt, collected);
+    let mut values = derived(&ended.measured, ended.primary_rt, collected);
     values.extend(found);
     let mut target = ended.target;
     target.about.extend(about);
@@ -101,7 +101,7 @@ pub fn result(ended: Ended, collected: &Collector) -> RunResult {
 }
 
 /// Values that every scenario has, and its counters.
-fn derived(measured: &Duration, primary: &str, primary_rt: &str, collected: &Collector) -> BTreeMap<String, Value> {
+fn derived(measured: &Duration, primary_rt: &str, collected: &Collector) -> BTreeMap<String, Value> {
     let counted = &collected.counted;
     let seconds = measured.as_secs_f64();
     let mut values = BTreeMap::new();
@@ -111,10 +111,7 @@ fn derived(measured: &Duration, primary: &str, primary_rt: &str, collected: &Col
         put(name, *count as f64, unit);
     }
     let recorded = collected.latencies.get(primary_rt).map_or(0, |latencies| latencies.histogram.len());
-    let timed_out = counted.errors.iter().filter(|((operation, code), _)| *operation == primary && *code == TIMED_OUT);
-    let timed_out: u64 = timed_out.map(|(_, count)| count).sum();
     let unsent = counted.counters.get(UNSENT).copied().unwrap_or(0);
-    let answered = recorded.saturating_sub(timed_out).saturating_sub(unsent);
     let requests = match requests(counted) {
         0 => recorded - unsent.min(recorded),
         requests => requests,
@@ -124,7 +121,7 @@ fn derived(measured: &Duration, primary: &str, primary_rt: &str, collected: &Col
     put("errors", errors as f64, Unit::Count);
     put("error_share", errors as f64 / (requests.max(errors).max(1)) as f64, Unit::Ratio);
     if seconds > 0.0 {
-        put("rate", answered as f64 / seconds, Unit::PerSecond);
+        put("rate", counted.answered.max(0) as f64 / seconds, Unit::PerSecond);
         for (name, per_second, unit) in [
             (SLOTS, "offered_rate", Unit::PerSecond),
             ("records", "records_per_s", Unit::PerSecond),

@@ -17,8 +17,8 @@ use super::usage::Usage;
 use crate::host::ServerSampler;
 use crate::limits::{LEAD, SLEEP_PRECISION, SPIN};
 use crate::measure::{Interval, Latencies, Window};
-use crate::plan::{Common, Load};
-use crate::result::{Hlog, IntervalRow, RunResult, Target};
+use crate::plan::{Common, Load, defaults};
+use crate::result::{Hlog, IntervalRow, Parameter, RunResult, Target};
 use crate::scenario::{Findings, Scenario, SetupError};
 
 /// How executors wait for the next slot.
@@ -81,6 +81,33 @@ pub enum RunError {
 }
 
 impl RunOptions {
+    /// As a reader would write them, by flag name.
+    fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |name: &str, value: String, default: bool| Parameter { name: name.into(), value, default };
+        let pace = match self.pace {
+            Pace::Auto => "auto",
+            Pace::Sleep => "sleep",
+            Pace::Spin => "spin",
+        };
+        let mut parameters = vec![
+            parameter("threads", self.executors.to_string(), self.executors == 1),
+            parameter("pace", pace.into(), self.pace == Pace::Auto),
+            parameter(
+                "error-limit",
+                format!("{}%", self.error_limit * 100.0),
+                self.error_limit == defaults::ERROR_LIMIT,
+            ),
+        ];
+        if let Some(cpus) = &self.cpus {
+            let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            parameters.push(parameter("cpus", cpus.join(","), false));
+        }
+        if let Some(pid) = self.server_pid {
+            parameters.push(parameter("server-pid", pid.to_string(), false));
+        }
+        parameters
+    }
+
     /// Whether executors poll instead of sleeping.
     fn spin(&self, load: &Load) -> bool {
         match self.pace {
@@ -150,6 +177,7 @@ pub fn run<S: Scenario>(
     let mut findings = parts.findings;
     findings.notes.dedup();
     let mut parameters = common.parameters();
+    parameters.extend(how.parameters());
     parameters.extend(S::parameters(plan));
     let result = outcome::result(
         Ended {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::limits::{LATENCY_DIGITS, LATENCY_MAX};
+use crate::result::errors::TIMED_OUT;
 
 /// The measured window: what was meant to be sent inside it counts.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +40,9 @@ pub enum Phase {
 /// A series of one recorder: an index, so that recording looks up no name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesId(usize);
+
+/// The series that [`Recorder::of`] makes.
+const PRIMARY: SeriesId = SeriesId(0);
 
 /// A series' latencies, in ns, and how many were longer than [`LATENCY_MAX`].
 #[derive(Debug, Clone)]
@@ -91,6 +95,9 @@ pub struct Counted {
     /// By operation and Kafka error code; -1,001 and below are the generator's own (see
     /// [`crate::result::errors`]).
     pub errors: BTreeMap<(&'static str, i16), u64>,
+    /// Answers of the primary operation that came in the measured window, whenever they were meant to be asked for: what
+    /// throughput is made of. A part of it is negative when what is taken back was counted in the part before.
+    pub answered: i64,
 }
 
 /// What one executor recorded since the last take.
@@ -116,6 +123,7 @@ impl Interval {
             for (key, count) in &counted.errors {
                 *mine.errors.entry(*key).or_default() += count;
             }
+            mine.answered += counted.answered;
         }
     }
 }
@@ -127,6 +135,8 @@ pub struct Recorder(Rc<RefCell<Inner>>);
 #[derive(Debug)]
 struct Inner {
     window: Option<Window>,
+    /// The primary operation, whose `rt` is the first series.
+    primary: Option<&'static str>,
     names: Vec<&'static str>,
     /// Per series, per phase; made when first used.
     latencies: Vec<[Option<Latencies>; 2]>,
@@ -138,10 +148,19 @@ impl Recorder {
     pub fn new() -> Recorder {
         Recorder(Rc::new(RefCell::new(Inner {
             window: None,
+            primary: None,
             names: Vec::new(),
             latencies: Vec::new(),
             counted: Default::default(),
         })))
+    }
+
+    /// Nothing recorded, and the series of the primary operation's response times.
+    pub fn of(primary: &'static str, rt: &'static str) -> (Recorder, SeriesId) {
+        let recorder = Recorder::new();
+        recorder.0.borrow_mut().primary = Some(primary);
+        let rt = recorder.series(rt);
+        (recorder, rt)
     }
 
     /// From now on phases are told by this window.
@@ -168,8 +187,15 @@ impl Recorder {
     /// Records the latency of `count` that were meant to begin at `intended` and took equally long.
     pub fn record_n(&self, series: SeriesId, intended: Instant, latency: Duration, count: u64) {
         let mut inner = self.0.borrow_mut();
-        let phase = inner.phase(intended);
-        inner.latencies[series.0][phase as usize].get_or_insert_default().record_n(latency, count);
+        if series == PRIMARY && inner.primary.is_some() && inner.is_measured(intended + latency) {
+            inner.counted[Phase::Measured as usize].answered += count as i64;
+        }
+        inner.record(series, intended, latency, count);
+    }
+
+    /// Records how long something waited that was never asked for.
+    pub fn record_unsent(&self, series: SeriesId, intended: Instant, waited: Duration) {
+        self.0.borrow_mut().record(series, intended, waited, 1);
     }
 
     /// Adds to a counter, for something that was meant to begin at `intended`.
@@ -189,6 +215,10 @@ impl Recorder {
         let mut inner = self.0.borrow_mut();
         let phase = inner.phase(intended);
         *inner.counted[phase as usize].errors.entry((operation, code)).or_default() += by;
+        if code == TIMED_OUT && inner.primary == Some(operation) && inner.is_measured(Instant::now()) {
+            // It has a latency, and no answer.
+            inner.counted[Phase::Measured as usize].answered -= by as i64;
+        }
     }
 
     /// Which phase something counts in that was meant to begin at `intended`.
@@ -222,6 +252,15 @@ impl Default for Recorder {
 }
 
 impl Inner {
+    fn record(&mut self, series: SeriesId, intended: Instant, latency: Duration, count: u64) {
+        let phase = self.phase(intended);
+        self.latencies[series.0][phase as usize].get_or_insert_default().record_n(latency, count);
+    }
+
+    fn is_measured(&self, moment: Instant) -> bool {
+        self.window.is_some_and(|window| (window.measure_from..=window.end).contains(&moment))
+    }
+
     fn phase(&self, intended: Instant) -> Phase {
         self.window.map_or(Phase::WarmUp, |window| window.phase(intended))
     }
@@ -251,6 +290,26 @@ mod tests {
         assert_eq!(interval.counted[&Phase::WarmUp].counters["records"], 5);
         assert_eq!(interval.counted[&Phase::Measured].errors[&("produce", 6)], 1);
         assert!(recorder.take().latencies.is_empty());
+    }
+
+    #[test]
+    fn an_answer_counts_for_throughput_in_the_window_in_which_it_comes() {
+        let measure_from = Instant::now();
+        let ms = Duration::from_millis;
+        let window = Window { start: measure_from - ms(10_000), measure_from, end: measure_from + ms(60_000) };
+        let (recorder, rt) = Recorder::of("produce", "produce.rt");
+        recorder.begin(window);
+        recorder.record(rt, measure_from - ms(1), ms(2));
+        recorder.record(rt, measure_from - ms(2), ms(1));
+        recorder.record_n(rt, measure_from, ms(1), 10);
+        recorder.record(rt, window.end - ms(1), ms(2));
+        recorder.record(recorder.series("produce.st"), measure_from, ms(1));
+        recorder.record(rt, measure_from, ms(1));
+        recorder.error("produce", TIMED_OUT, measure_from);
+        recorder.record_unsent(rt, measure_from, ms(1));
+        let interval = recorder.take();
+        assert_eq!(interval.counted[&Phase::Measured].answered, 11, "one that was meant in the warm-up, and ten");
+        assert_eq!(interval.latencies[&(Phase::Measured, "produce.rt")].histogram.len(), 13);
     }
 
     #[test]

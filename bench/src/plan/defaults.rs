@@ -8,6 +8,8 @@ pub const CONNECTIONS: usize = 1;
 pub const IN_FLIGHT: usize = 5;
 /// `--max-outstanding`: ten seconds of 1,000 requests per second in memory, a few MiB.
 pub const MAX_OUTSTANDING: usize = 10_000;
+/// `--error-limit`, a share.
+pub const ERROR_LIMIT: f64 = 0.5;
 /// `--duration`.
 pub const DURATION: Duration = Duration::from_secs(30);
 /// `--warmup`.

@@ -9,62 +9,45 @@ use crate::plan::{Common, Load, UsageError};
 use crate::result::{IntervalRow, Probe, RunResult, Search, Unit, Value};
 use crate::scenario::Scenario;
 
-/// A search that cannot go on.
+/// A search that came to nothing at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
     /// A rate that the scenario cannot have.
     #[error(transparent)]
     Usage(#[from] UsageError),
-    /// A probe that never began.
+    /// The first probe never began.
     #[error(transparent)]
     Run(#[from] RunError),
 }
 
-/// Why no more is probed.
-enum End {
-    /// The two sides are close enough, or there is nothing to find.
-    Found,
-    /// The generator's fault, with the probe that shows it.
-    Generator(Box<Finished>),
-    /// It was told to end.
-    Interrupted(Box<Finished>),
-}
+/// Makes a scenario's plan of what all scenarios have.
+pub type PlanOf<'a, S> = &'a dyn Fn(&Common) -> Result<<S as Scenario>::Plan, UsageError>;
 
-/// Searches, and ends as the run that confirms what was found, with every probe in its result. `plan_of` makes the
-/// scenario's plan of a probe.
+/// Searches, and ends as the run that confirms what was found, with every probe in its result; as the last probe when
+/// nothing was confirmed.
 ///
 /// # Errors
-/// A probe never began.
+/// The first probe never began. What happens later is in the result.
 pub fn run<S: Scenario>(
     common: &Common,
-    plan_of: &dyn Fn(&Common) -> Result<S::Plan, UsageError>,
+    plan_of: PlanOf<'_, S>,
     how: &RunOptions,
     search: &Plan,
     observer: &mut dyn Observer,
 ) -> Result<Finished, SearchError> {
-    let mut search = Conduct {
+    let mut conduct = Conduct::<S> {
         common,
+        plan_of,
+        how,
         search,
-        probes: Vec::new(),
+        observer,
         steps: Steps::new(search.from, search.to, search.precision),
+        probes: Vec::new(),
         late_in_a_row: 0,
+        last: None,
     };
-    let mut last = None;
-    let end = loop {
-        let Some(rate) = search.steps.next() else { break End::Found };
-        let finished = search.probe::<S>(rate, false, plan_of, how, observer)?;
-        match search.take(rate, false, &finished.result, observer) {
-            Taken::Counts => last = Some(finished),
-            Taken::Again => {}
-            Taken::Generator => break End::Generator(Box::new(finished)),
-            Taken::Interrupted => break End::Interrupted(Box::new(finished)),
-        }
-    };
-    let finished = match end {
-        End::Interrupted(finished) => search.close(*finished, None, "it was interrupted".into()),
-        End::Generator(finished) => search.end_at_the_generator(*finished),
-        End::Found => search.confirm::<S>(last, plan_of, how, observer)?,
-    };
+    let ended = conduct.conduct()?;
+    let finished = conduct.close(ended)?;
     observer.finished(&finished.result);
     Ok(finished)
 }
@@ -82,33 +65,71 @@ impl Observer for OneOfMany<'_> {
     }
 }
 
-/// What a probe means for the search.
-enum Taken {
-    Counts,
-    /// Invalid for once: the same rate is tried again.
-    Again,
-    Generator,
-    Interrupted,
+/// How a search ended.
+struct Ended {
+    confirmed: Option<f64>,
+    why: String,
 }
 
-struct Conduct<'a> {
+impl Ended {
+    fn without_a_rate(why: impl Into<String>) -> Ended {
+        Ended { confirmed: None, why: why.into() }
+    }
+}
+
+struct Conduct<'a, S: Scenario> {
     common: &'a Common,
+    plan_of: PlanOf<'a, S>,
+    how: &'a RunOptions,
     search: &'a Plan,
-    probes: Vec<Probe>,
+    observer: &'a mut dyn Observer,
     steps: Steps,
-    /// Probes of the same rate that were invalid.
+    probes: Vec<Probe>,
+    /// Probes of the same rate whose generator was late.
     late_in_a_row: u32,
+    last: Option<Finished>,
 }
 
-impl Conduct<'_> {
-    fn probe<S: Scenario>(
-        &self,
-        rate: f64,
-        confirms: bool,
-        plan_of: &dyn Fn(&Common) -> Result<S::Plan, UsageError>,
-        how: &RunOptions,
-        observer: &mut dyn Observer,
-    ) -> Result<Finished, SearchError> {
+impl<S: Scenario> Conduct<'_, S> {
+    fn conduct(&mut self) -> Result<Ended, SearchError> {
+        while let Some(rate) = self.steps.next() {
+            if let Some(ended) = self.probe(rate, false)? {
+                return Ok(ended);
+            }
+        }
+        self.confirm()
+    }
+
+    /// Runs at the rate found for as long as was asked for; a little lower when that does not hold.
+    fn confirm(&mut self) -> Result<Ended, SearchError> {
+        let Some(mut rate) = self.steps.kept() else {
+            return Ok(Ended::without_a_rate("no rate kept the bounds"));
+        };
+        let mut missed = 0;
+        while missed < SEARCH_CONFIRMATIONS_MAX {
+            if let Some(ended) = self.probe(rate, true)? {
+                return Ok(ended);
+            }
+            if self.late_in_a_row > 0 {
+                continue;
+            }
+            if self.steps.kept() == Some(rate) {
+                let why = match self.steps.missed() {
+                    Some(missed) => format!("confirmed at {rate}/s; {missed}/s did not keep the bounds"),
+                    None => format!("{rate}/s, the highest rate that was to be tried, kept the bounds"),
+                };
+                return Ok(Ended { confirmed: Some(rate), why });
+            }
+            missed += 1;
+            rate = self.steps.below(rate);
+        }
+        Ok(Ended::without_a_rate(format!(
+            "no rate kept the bounds over the full length in {SEARCH_CONFIRMATIONS_MAX} attempts"
+        )))
+    }
+
+    /// One run. How the search ended, if it did with it.
+    fn probe(&mut self, rate: f64, confirms: bool) -> Result<Option<Ended>, SearchError> {
         let mut common = self.common.clone();
         if let Load::Open { rate: slots, .. } = &mut common.load {
             *slots = rate;
@@ -117,114 +138,96 @@ impl Conduct<'_> {
             (common.duration, common.warmup) = (self.search.window, self.search.warmup);
         }
         common.prefix = format!("{}-p{}", common.prefix, self.probes.len() + 1);
-        let plan = plan_of(&common)?;
-        Ok(engine::run::<S>(&common, &plan, how, &mut OneOfMany(observer))?)
+        let plan = (self.plan_of)(&common)?;
+        let finished = match engine::run::<S>(&common, &plan, self.how, &mut OneOfMany(self.observer)) {
+            Ok(finished) => finished,
+            Err(error) => return self.never_began(rate, error).map(Some),
+        };
+        let probe = self.judge(rate, confirms, &finished.result);
+        self.observer.probe(&probe);
+        let verdict = &finished.result.verdict;
+        // A target that answers nothing, or errors, makes no generator late.
+        let late = !probe.reasons.is_empty() && verdict.aborted.is_none() && probe.answered_rate > 0.0;
+        let (kept, interrupted) = (probe.kept, verdict.interrupted);
+        let restarted = finished.result.server.as_ref().is_some_and(|server| server.restarted);
+        self.probes.push(probe);
+        self.last = Some(finished);
+        if interrupted {
+            return Ok(Some(Ended::without_a_rate("it was interrupted")));
+        }
+        if restarted {
+            return Ok(Some(Ended::without_a_rate("the server's process ended or was replaced")));
+        }
+        if late {
+            self.late_in_a_row += 1;
+            return Ok((self.late_in_a_row > SEARCH_REPEATS).then(|| self.at_the_generator(rate)));
+        }
+        self.late_in_a_row = 0;
+        self.steps.came(rate, kept);
+        Ok(None)
     }
 
-    /// Notes what a probe came to.
-    fn take(&mut self, rate: f64, confirms: bool, result: &RunResult, observer: &mut dyn Observer) -> Taken {
+    /// Whether a run kept the bounds.
+    fn judge(&self, rate: f64, confirms: bool, result: &RunResult) -> Probe {
         let judged: Vec<Judged> = self.search.bounds.iter().map(|bound| bound.judge(result)).collect();
         let count = |name: &str| result.values.get(name).map_or(0.0, |value| value.value);
         let verdict = &result.verdict;
-        let mut found: Vec<String> = judged.iter().map(|judged| judged.found.clone()).collect();
-        found.extend(verdict.aborted.clone());
-        if count("errors") > 0.0 {
-            found.push(format!("{} errors", count("errors")));
+        let mut wrong: Vec<String> = verdict.aborted.iter().cloned().collect();
+        for (what, count) in [("errors", count("errors")), ("slots never sent", count("unsent"))] {
+            if count > 0.0 {
+                wrong.push(format!("{count} {what}"));
+            }
         }
-        if count("unsent") > 0.0 {
-            found.push(format!("{} slots never sent", count("unsent")));
-        }
-        let kept = judged.iter().all(|judged| judged.held)
-            && verdict.aborted.is_none()
-            && count("errors") == 0.0
-            && count("unsent") == 0.0;
-        let probe = Probe {
+        Probe {
             rate,
             confirms,
             measured_s: result.measured_s,
             answered_rate: count("rate"),
-            kept,
+            kept: judged.iter().all(|judged| judged.held) && wrong.is_empty(),
             reasons: verdict.reasons.clone(),
-            found,
-        };
-        observer.probe(&probe);
-        self.probes.push(probe);
-        if verdict.interrupted {
-            return Taken::Interrupted;
+            found: judged.into_iter().map(|judged| judged.found).chain(wrong).collect(),
         }
-        // A target that answers nothing makes no generator late.
-        if !verdict.valid && verdict.aborted.is_none() && count("requests") > 0.0 {
-            self.late_in_a_row += 1;
-            return if self.late_in_a_row > SEARCH_REPEATS { Taken::Generator } else { Taken::Again };
-        }
-        self.late_in_a_row = 0;
-        self.steps.came(rate, kept);
-        Taken::Counts
     }
 
-    /// Runs at the rate found for as long as was asked for; a little lower when that does not hold.
-    fn confirm<S: Scenario>(
-        mut self,
-        last: Option<Finished>,
-        plan_of: &dyn Fn(&Common) -> Result<S::Plan, UsageError>,
-        how: &RunOptions,
-        observer: &mut dyn Observer,
-    ) -> Result<Finished, SearchError> {
-        let mut rate = self.steps.kept();
-        let mut last = last;
-        let mut attempts = 0;
-        while let Some(at) = rate.filter(|_| attempts < SEARCH_CONFIRMATIONS_MAX) {
-            let finished = self.probe::<S>(at, true, plan_of, how, observer)?;
-            match self.take(at, true, &finished.result, observer) {
-                Taken::Interrupted => return Ok(self.close(finished, None, "it was interrupted".into())),
-                Taken::Generator => return Ok(self.end_at_the_generator(finished)),
-                Taken::Again => {}
-                Taken::Counts if self.steps.kept() == Some(at) => {
-                    let ended = match self.steps.missed() {
-                        Some(missed) => format!("confirmed at {at}/s; {missed}/s did not keep the bounds"),
-                        None => format!("{at}/s, the highest rate that was to be tried, kept the bounds"),
-                    };
-                    return Ok(self.close(finished, Some(at), ended));
-                }
-                Taken::Counts => {
-                    attempts += 1;
-                    rate = Some(self.steps.below(at));
-                    last = Some(finished);
-                }
+    /// A run that could not begin: what was found before it is kept.
+    fn never_began(&mut self, rate: f64, error: RunError) -> Result<Ended, SearchError> {
+        let Some(last) = &mut self.last else { return Err(error.into()) };
+        match error {
+            RunError::Interrupted => {
+                last.result.verdict.interrupted = true;
+                Ok(Ended::without_a_rate("it was interrupted"))
+            }
+            RunError::Setup(_) | RunError::Host(_) => {
+                let why = format!("the run at {rate}/s could not begin: {error}");
+                last.result.verdict.aborted = Some(why.clone());
+                Ok(Ended::without_a_rate(why))
             }
         }
-        let ended = match rate {
-            None => "no rate kept the bounds".to_string(),
-            Some(_) => format!("no rate kept the bounds over the full length in {SEARCH_CONFIRMATIONS_MAX} attempts"),
-        };
-        match last {
-            Some(finished) => Ok(self.close(finished, None, ended)),
-            // There is always a first probe.
-            None => Err(RunError::Interrupted.into()),
-        }
     }
 
-    fn end_at_the_generator(self, finished: Finished) -> Finished {
-        let at = self.probes.last().map_or(0.0, |probe| probe.rate);
-        let kept =
-            self.steps.kept().map_or_else(String::new, |kept| format!("; up to {kept}/s the target kept the bounds"));
-        self.close(finished, None, format!("the generator, not the target, was at its limit at {at}/s{kept}"))
+    fn at_the_generator(&self, rate: f64) -> Ended {
+        let kept = self.steps.kept().map(|kept| format!("; up to {kept}/s the target kept the bounds"));
+        let kept = kept.unwrap_or_default();
+        Ended::without_a_rate(format!("the generator, not the target, was at its limit at {rate}/s{kept}"))
     }
 
-    fn close(self, mut finished: Finished, confirmed: Option<f64>, ended: String) -> Finished {
+    /// The last run, with what the search was.
+    fn close(self, ended: Ended) -> Result<Finished, SearchError> {
+        // There is one whenever a search ended without an error.
+        let mut finished = self.last.ok_or(RunError::Interrupted)?;
         let result = &mut finished.result;
-        if let Some(rate) = confirmed {
+        if let Some(rate) = ended.confirmed {
             result.values.insert("search_rate".into(), Value { value: rate, unit: Unit::PerSecond });
         }
-        result.notes.insert(0, format!("the search ended: {ended}"));
+        result.notes.insert(0, format!("the search ended: {}", ended.why));
         result.search = Some(Search {
             bounds: self.search.bounds.iter().map(ToString::to_string).collect(),
             precision: self.search.precision,
-            confirmed_rate: confirmed,
+            confirmed_rate: ended.confirmed,
             missed_rate: self.steps.missed(),
-            ended,
+            ended: ended.why,
             probes: self.probes,
         });
-        finished
+        Ok(finished)
     }
 }
