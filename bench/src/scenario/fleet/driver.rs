@@ -25,18 +25,12 @@ use super::plan::{Plan, Protocol};
 use super::storm::Storm;
 use super::timers::{Nanos, Timers};
 use crate::client::{Address, Answered, CallError, Permits, Target};
+use crate::engine::{LATENESS, SLOTS, UNSENT};
 use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, MEMBER_PAUSE};
 use crate::measure::{Recorder, SeriesId, Window};
 use crate::random::Random;
 use crate::scenario::{Seat, SetupError};
 use crate::stop::Stop;
-
-/// Series of how late slots were handed out, by the generator's own fault, and the counter of slots: the engine judges
-/// the generator by them.
-const LATENESS: &str = "schedule.lateness";
-const SLOTS: &str = "schedule.slots";
-/// Counts slots that were due and never sent.
-const UNSENT: &str = "unsent";
 
 /// The topics that all groups subscribe to.
 #[derive(Debug, Clone)]
@@ -192,7 +186,8 @@ pub struct Fleet {
     /// Partitions of stable groups that nobody had.
     pub(super) unassigned: u64,
     pub(super) examples: Vec<String>,
-    pub(super) rss_before_bytes: u64,
+    /// Before there was any member.
+    pub(super) resident: super::Resident,
     /// Groups that were stable when the schedule ended.
     pub(super) stable_at_end: usize,
     /// Why it cannot go on.
@@ -255,7 +250,7 @@ impl Fleet {
             examples: Vec::new(),
             storm: None,
             aborted: None,
-            rss_before_bytes: shared.rss_before_bytes,
+            resident: shared.resident,
             stable_at_end: 0,
             target,
         };

@@ -33,6 +33,7 @@ pub(in crate::scenario) use storm::Storm;
 pub(in crate::scenario) use timers::Nanos;
 
 use crate::client::Target;
+use crate::host::{Root, memory};
 use crate::measure::Window;
 use crate::result::{Checks, Parameter, Unit, Value};
 use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
@@ -42,8 +43,8 @@ use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 pub struct Shared {
     /// The topics.
     pub topics: Topics,
-    /// Resident bytes of this process before it had any member.
-    pub rss_before_bytes: u64,
+    /// Before there was any member.
+    pub resident: Resident,
 }
 
 /// One executor's part.
@@ -83,7 +84,6 @@ impl Scenario for Fleet {
 /// # Errors
 /// The target cannot be reached, or refuses.
 pub(in crate::scenario) async fn found(plan: &Plan, seat: &Seat) -> Result<Shared, SetupError> {
-    let rss_before_bytes = resident_bytes();
     let target = Target::reach(&seat.common).await?;
     let mut topics = Topics { names: Vec::new(), ids: Vec::new(), partitions: plan.partitions };
     for number in 0..plan.topics {
@@ -94,7 +94,7 @@ pub(in crate::scenario) async fn found(plan: &Plan, seat: &Seat) -> Result<Share
         topics.names.push(StrBytes::from_string(name));
         topics.ids.push(topic.id);
     }
-    Ok(Shared { topics, rss_before_bytes })
+    Ok(Shared { topics, resident: Resident::now(seat) })
 }
 
 impl Members {
@@ -103,7 +103,7 @@ impl Members {
         self.closing = true;
         let ended = Instant::now();
         let connections = self.connections();
-        let rss_bytes = resident_bytes();
+        let resident = Resident::now(seat);
         self.give_up_slots(ended);
         self.drain(seat).await;
         self.leave_everything();
@@ -119,12 +119,20 @@ impl Members {
         put("groups_formed", count(formed), Unit::Count);
         let stable = self.stable_at_end;
         put("groups_stable", count(stable), Unit::Count);
-        if seat.executor == 0 {
-            let taken = rss_bytes.saturating_sub(self.rss_before_bytes);
-            put("generator_bytes_per_member", taken as f64 / f64::from(self.plan.all_members()), Unit::Bytes);
+        let all_formed = formed == self.groups.len();
+        if seat.executor == 0 && all_formed {
+            for (name, before, now) in [
+                ("generator_bytes_per_member", self.resident.generator, resident.generator),
+                ("server_bytes_per_member", self.resident.server, resident.server),
+            ] {
+                if let Some((before, now)) = before.zip(now) {
+                    let each = (now as f64 - before as f64) / f64::from(self.plan.all_members());
+                    put(name, each, Unit::Bytes);
+                }
+            }
         }
         let mut notes = Vec::new();
-        if formed < self.groups.len() {
+        if !all_formed {
             notes.push(
                 "Not all groups became stable: `stable` and `settle` tell of those only that did, and heartbeats are \
                  fewer than they would be"
@@ -158,10 +166,20 @@ impl Members {
     }
 }
 
-/// Resident bytes of this process; 0 where the kernel does not tell.
-fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
-    // Pages of x86-64 and of most others; a guess elsewhere.
-    pages.unwrap_or(0) * 4_096
+/// Resident bytes of a process, if the kernel tells.
+fn resident_bytes(pid: u32) -> Option<u64> {
+    memory(&Root::default(), pid).ok().map(|memory| memory.rss_bytes)
+}
+
+/// Resident bytes of this process and of the server's, where they are known.
+#[derive(Debug, Clone, Copy)]
+pub struct Resident {
+    generator: Option<u64>,
+    server: Option<u64>,
+}
+
+impl Resident {
+    fn now(seat: &Seat) -> Resident {
+        Resident { generator: resident_bytes(std::process::id()), server: seat.server_pid.and_then(resident_bytes) }
+    }
 }

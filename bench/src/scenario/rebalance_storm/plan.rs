@@ -116,6 +116,20 @@ pub struct Flags {
     pub gain: u32,
 }
 
+impl Default for Flags {
+    fn default() -> Flags {
+        Flags {
+            fleet: fleet::Flags::default(),
+            storm: Kind::Kill,
+            storm_rate: "1%/s".into(),
+            cut: Cut::Fin,
+            return_after: "1s".into(),
+            storm_interval: "10s".into(),
+            gain: 1,
+        }
+    }
+}
+
 /// Parameters, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -176,16 +190,17 @@ impl Plan {
 
     /// As a reader would write them.
     pub fn parameters(&self) -> Vec<Parameter> {
-        let (flags, mut parameters) = (&self.flags, self.fleet.parameters());
-        let mut parameter = |name: &str, value: String, default: &str| {
+        let (flags, default) = (&self.flags, Flags::default());
+        let mut parameters = self.fleet.parameters();
+        let mut parameter = |name: &str, value: String, default: String| {
             parameters.push(Parameter { name: name.into(), default: value == default, value });
         };
-        parameter("storm", flags.storm.to_string(), "kill");
-        parameter("storm-rate", flags.storm_rate.clone(), "1%/s");
-        parameter("cut", flags.cut.to_string(), "fin");
-        parameter("return-after", flags.return_after.clone(), "1s");
-        parameter("storm-interval", flags.storm_interval.clone(), "10s");
-        parameter("gain", flags.gain.to_string(), "1");
+        parameter("storm", flags.storm.to_string(), default.storm.to_string());
+        parameter("storm-rate", flags.storm_rate.clone(), default.storm_rate);
+        parameter("cut", flags.cut.to_string(), default.cut.to_string());
+        parameter("return-after", flags.return_after.clone(), default.return_after);
+        parameter("storm-interval", flags.storm_interval.clone(), default.storm_interval);
+        parameter("gain", flags.gain.to_string(), default.gain.to_string());
         parameters
     }
 }
@@ -204,6 +219,7 @@ mod tests {
 
     #[test]
     fn the_defaults_of_the_command_line_are_those_of_the_result() {
+        assert_eq!(flags(""), Flags::default());
         let plan = Plan::new(flags("")).expect("defaults can be");
         assert!(plan.parameters().iter().all(|parameter| parameter.default));
         assert_eq!((plan.rate, plan.return_after), (0.01, Some(Duration::from_secs(1))));
