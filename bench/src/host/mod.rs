@@ -1,4 +1,4 @@
-//! What the machine says: of the server's process, of the generator's own threads, and of the host itself.
+//! What the machine says: of the server's process, of the network, and of the host itself.
 //!
 //! Everything is read from `/proc` and `/sys` as text; a [`Root`] says where those lie, so that tests bring trees of
 //! their own. What must stay true: a value that cannot be read is absent, never a constant, and the reason
@@ -12,7 +12,6 @@ mod kernel;
 mod plateaus;
 mod process;
 mod root;
-mod self_sampler;
 mod server_sampler;
 mod sockets;
 
@@ -23,6 +22,5 @@ pub use kernel::{SocketMemory, socket_memory};
 pub use plateaus::{Plateaus, Slope};
 pub use process::{Memory, memory};
 pub use root::Root;
-pub use self_sampler::{SelfSampler, ThreadUse};
 pub use server_sampler::ServerSampler;
 pub use sockets::{Ports, connections_max};
