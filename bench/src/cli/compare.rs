@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::limits::PAIRS_MAX;
 use crate::plan::UsageError;
 use crate::quantity::{show, show_ns};
 use crate::result::{self, RunResult, Unit, Value};
-use crate::terminal::{ColorChoice, Paint};
+use crate::terminal::{ColorChoice, Paint, span};
 
 /// Flags that every run gets from `compare` itself, and those that judge or show a single run.
 const TAKEN: [&str; 14] = [
@@ -147,7 +147,7 @@ fn two_runs(a: &Path, b: &Path) -> Result<Exit, (Exit, String)> {
 
 fn targets(args: &CompareArgs, plan: &Plan) -> Result<Exit, (Exit, String)> {
     let interrupt = Interrupt::by_signals().map_err(|error| (Exit::Setup, error.to_string()))?;
-    let mut told = Told { plan, quiet: args.quiet, json_lines: args.json_lines };
+    let mut told = Told { plan, quiet: args.quiet, json_lines: args.json_lines, began: Instant::now() };
     let compared = compare::conduct(plan, &interrupt, &mut told).map_err(|failed| (failed.exit, failed.why))?;
     let directory = compared.directory.display().to_string();
     let mut out = std::io::stdout().lock();
@@ -261,6 +261,7 @@ struct Told<'a> {
     plan: &'a Plan,
     quiet: bool,
     json_lines: bool,
+    began: Instant,
 }
 
 impl Watcher for Told<'_> {
@@ -274,7 +275,15 @@ impl Watcher for Told<'_> {
             Purpose::Noise => format!("noise pair {} of {}", turn.pair, self.plan.noise_pairs),
             Purpose::Pair => format!("pair {} of {}", turn.pair, self.plan.pairs),
         };
-        eprintln!("run {number} of {of}, {what}: {letter} ({name})");
+        // As long as those before, on the average; of the first nothing is known.
+        let left = match u32::try_from(number - 1) {
+            Ok(made) if made > 0 => {
+                let each = self.began.elapsed() / made;
+                format!(", {} left", span((each * (of - number + 1) as u32).as_secs()))
+            }
+            _ => String::new(),
+        };
+        eprintln!("run {number} of {of}, {what}: {letter} ({name}){left}");
     }
 
     fn ended(&mut self, run: &ComparedRun, result: &RunResult) {

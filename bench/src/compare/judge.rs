@@ -263,4 +263,31 @@ mod tests {
         assert_eq!((checks.ratio, checks.reason.as_str()), (None, "no ratio: it is 0 in some run"));
         assert!(!compared.iter().any(|metric| metric.name.starts_with("server.")), "one run has none");
     }
+
+    /// A value around `mean` that deviates as runs do: by about 3 %.
+    fn around(mean: f64, random: &mut crate::random::Random) -> f64 {
+        let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+        mean * (0.03 * normal).exp()
+    }
+
+    /// How many of fifty comparisons of targets whose true ratio is this name somebody.
+    fn named_of_fifty(ratio: f64) -> usize {
+        (0..50)
+            .filter(|&seed| {
+                let mut random = crate::random::Random::new(seed);
+                let noise: Vec<_> = (0..3).map(|_| (around(1.0, &mut random), around(1.0, &mut random))).collect();
+                let pairs: Vec<_> = (0..6).map(|_| (around(1.0, &mut random), around(ratio, &mut random))).collect();
+                let context = Context { complete: true, enough: true, seed };
+                one("rt.p99", Unit::Seconds, &pairs, &noise, context).outcome != Outcome::Undecided
+            })
+            .count()
+    }
+
+    #[test]
+    fn chance_is_rarely_taken_for_a_difference_and_a_clear_one_is_rarely_missed() {
+        let by_chance = named_of_fifty(1.0);
+        assert!(by_chance <= 3, "{by_chance} of 50 between equal targets");
+        let found = named_of_fifty(0.8);
+        assert!(found >= 45, "{found} of 50");
+    }
 }

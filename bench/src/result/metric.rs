@@ -1,7 +1,7 @@
 //! A run's measured values by name: what `--assert`, `--baseline`, `--search` and `compare` speak of.
 //!
 //! - `[SERIES.]STAT` of latencies: `rt.p99`, `produce.rt.p99.9`, `commit.rt.mean`, `stable.max`. `rt`, `st` and `wt` alone
-//!   mean the primary operation's. `STAT` is `p` and a percentile, `min`, `mean`, `stddev`, `max`, `count` or `clipped`.
+//!   mean the primary operation's. `STAT` is `p` and any percentile, `min`, `mean`, `stddev`, `max`, `count` or `clipped`.
 //! - `errors`, all; `errors.NOT_COORDINATOR` by Kafka's name; `errors.produce` by operation;
 //!   `errors.produce.NOT_COORDINATOR` by both.
 //! - `checks.lost` and the other kinds that the scenario checks; `checks`, all of them.
@@ -79,7 +79,7 @@ const PROPOSED: usize = 3;
 /// The value of a metric, `None` where the run has no such.
 pub fn metric(run: &RunResult, name: &str) -> Option<Value> {
     let name = whole_name(run, name);
-    metrics(run).remove(&name).or_else(|| errors_named(run, &name))
+    metrics(run).remove(&name).or_else(|| errors_named(run, &name)).or_else(|| percentile_named(run, &name))
 }
 
 /// The value of a metric, or what the run has instead.
@@ -200,6 +200,15 @@ fn errors_named(run: &RunResult, name: &str) -> Option<Value> {
     known.then_some(none)
 }
 
+/// A percentile that the result does not name: from its histogram.
+fn percentile_named(run: &RunResult, name: &str) -> Option<Value> {
+    let (series, percentile) = name.split_once(".p")?;
+    let percentile: f64 = percentile.parse().ok().filter(|percentile| (0.0..=100.0).contains(percentile))?;
+    let latencies = run.latencies.get(series)?.latencies(series).ok()?;
+    let ns = latencies.histogram.value_at_percentile(percentile);
+    Some(Value { value: ns as f64 / 1e9, unit: Unit::Seconds })
+}
+
 fn of_health(health: &Health, mut give: impl FnMut(&str, f64, Unit)) {
     give("slots", health.slots as f64, Unit::Count);
     give("lateness_p50", health.lateness_p50_ns as f64 / 1e9, Unit::Seconds);
@@ -251,6 +260,21 @@ mod tests {
             assert_eq!(metric(&run, name), Some(Value { value: 0.009, unit: Unit::Seconds }));
         }
         assert_eq!(metric(&run, "stable.max"), Some(Value { value: 1.8, unit: Unit::Seconds }));
+    }
+
+    #[test]
+    fn a_percentile_that_the_result_does_not_name_is_read_from_its_histogram() {
+        let mut run = run();
+        let mut latencies = crate::measure::Latencies::new();
+        (1..=1_000).for_each(|ms| latencies.record(std::time::Duration::from_millis(ms)));
+        run.latencies.insert("produce.rt".into(), Latency::of(&latencies));
+        for (name, ms) in [("rt.p98", 980.0), ("rt.p99", 990.0), ("produce.rt.p12.5", 125.0), ("rt.p100", 1_000.0)] {
+            let found = metric(&run, name).unwrap_or_else(|| panic!("{name}")).value * 1e3;
+            assert!((found - ms).abs() <= ms / 500.0, "{name}: {found}");
+        }
+        for name in ["rt.p101", "rt.p-1", "rt.pNaN", "nothing.rt.p98"] {
+            assert_eq!(metric(&run, name), None, "{name}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How sure a median is, without assuming how values are spread.
 
-use super::median;
+use super::median_of;
 use crate::random::Random;
 
 /// Resamples: the ends of a 95 % interval then stand on 250 each.
@@ -23,7 +23,7 @@ fn resampled(values: &[f64], confidence: f64, resamples: usize, seed: u64) -> Op
             for slot in &mut sample {
                 *slot = values[random.below(values.len() as u64) as usize];
             }
-            median(&sample).expect("not empty")
+            median_of(&mut sample).expect("not empty")
         })
         .collect();
     medians.sort_by(f64::total_cmp);

@@ -8,13 +8,17 @@ pub use ranks::{sign_test, wilcoxon_signed_rank};
 
 /// The median; of an even number of values, the mean of the middle two. `None` of none.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match sorted.len() {
+    median_of(&mut values.to_vec())
+}
+
+/// As [`median`], of values that may be put in order.
+fn median_of(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values.len() {
         0 => None,
-        length if length.is_multiple_of(2) => Some(f64::midpoint(sorted[half - 1], sorted[half])),
-        _ => Some(sorted[half]),
+        length if length.is_multiple_of(2) => Some(f64::midpoint(values[half - 1], values[half])),
+        _ => Some(values[half]),
     }
 }
 

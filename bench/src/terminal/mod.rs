@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub use events::SCHEMA as EVENTS_SCHEMA;
 pub use paint::{ColorChoice, Paint};
+pub use progress::span;
 pub use summary::summary;
 pub use table::{Align, Table};
 

@@ -109,7 +109,7 @@ fn milliseconds(length: Duration) -> u64 {
 }
 
 /// `45 s`, `2 min 5 s`, `1 h 3 min`
-fn span(seconds: u64) -> String {
+pub fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),

@@ -26,9 +26,9 @@ fn what_is_asserted_decides_between_0_and_1() {
     assert!(failed.stdout.contains("assert rt.p50<20ms: FAILED, rt.p50 is "), "{}", failed.stdout);
     assert_eq!(failed.result().verdict.reasons, Vec::<String>::new(), "the run itself is fine, and is kept");
 
-    let unknown = Ran::to_end(&format!("{} --assert rt.p98<1h", load(&server)));
+    let unknown = Ran::to_end(&format!("{} --assert rt.p50.ms<1h", load(&server)));
     assert_eq!(unknown.exit, 1, "{}", unknown.stdout);
-    assert!(unknown.stdout.contains("no metric rt.p98 in a floor run (did you mean rt.p9"), "{}", unknown.stdout);
+    assert!(unknown.stdout.contains("no metric rt.p50.ms in a floor run (did you mean rt.p50"), "{}", unknown.stdout);
 }
 
 #[test]
