@@ -180,13 +180,16 @@ impl Conductor<'_> {
             let from = self.made.len();
             let mut valid = Vec::new();
             for side in turns {
-                let result = self.run(Turn { purpose, pair, side }, watcher)?;
-                if result.verdict.valid {
-                    valid.push(result);
+                let result = self.run(Turn { purpose, pair, side }, watcher);
+                if let Ok(result) = &result
+                    && result.verdict.valid
+                {
+                    valid.push(result.clone());
                     continue;
                 }
                 // Without its other half a run says nothing: both are left out.
                 self.made[from..].iter_mut().for_each(|run| run.counts = false);
+                let result = result?;
                 self.invalid += 1;
                 if self.invalid > self.plan.invalid_max {
                     return Err(Failed {

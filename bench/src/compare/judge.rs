@@ -126,6 +126,11 @@ fn doubt(compared: &ComparedMetric, context: &Context) -> Option<String> {
     if effect <= noise {
         return Some(format!("within the noise of A against itself ({})", deviation(noise)));
     }
+    // An effect that may be as small as the noise is not named either.
+    let least = if ratio > 1.0 { low } else { 1.0 / high };
+    if least <= noise {
+        return Some(format!("the interval reaches into the noise of A against itself ({})", deviation(noise)));
+    }
     if effect <= 1.0 + EFFECT_MIN {
         return Some(format!("smaller than {} %", EFFECT_MIN * 100.0));
     }
@@ -231,6 +236,10 @@ mod tests {
         let reason = &p99(&metric).reason;
         assert_eq!(p99(&metric).outcome, Outcome::Undecided);
         assert!(reason.starts_with("within the noise of A against itself (±3"), "{reason}");
+        // One that is beyond it, but may not be, is not named.
+        let perhaps = [(1.0, 0.98), (1.0, 0.94), (1.0, 0.93), (1.0, 0.95), (1.0, 0.979), (1.0, 0.94)];
+        let reason = &p99(&judge(&pairs(&perhaps), &pairs(&NOISE), true, 1)).reason.clone();
+        assert!(reason.starts_with("the interval reaches into the noise of A against itself"), "{reason}");
         // Where A is quieter than that, it is an effect.
         let quiet = [(1.0, 1.001), (1.0, 0.999), (1.0, 1.002)];
         assert_eq!(p99(&judge(&pairs(&slightly), &pairs(&quiet), true, 1)).outcome, Outcome::B);

@@ -2,8 +2,8 @@
 //!
 //! [`conduct`] makes the runs: pairs of A and A for the noise floor, then pairs of A and B, each run in a process of its
 //! own with the user's hooks around it. [`judge()`] says what may be said of them, [`page`] shows it. What must stay
-//! true: nobody is named better where the interval spans 1, the effect is within what A does against itself, runs were
-//! invalid or pairs too few.
+//! true: nobody is named better where the interval spans 1 or reaches into what A does against itself, where runs were invalid
+//! or pairs too few.
 
 mod child;
 mod conduct;

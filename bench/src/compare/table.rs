@@ -19,7 +19,9 @@ pub fn page(comparison: &Comparison, paint: Paint) -> String {
     let had = comparison.metrics.first().map_or((0, 0), |metric| (metric.a.len(), metric.noise_ratios.len()));
     let _ =
         writeln!(page, "{} pairs {}, and A against itself in {} pairs for the noise\n", had.0, comparison.order, had.1);
-    let _ = writeln!(page, "{}", table(comparison, paint));
+    if !comparison.metrics.is_empty() {
+        let _ = writeln!(page, "{}", table(comparison, paint));
+    }
     if comparison.metrics.iter().all(|metric| metric.outcome == Outcome::Undecided) {
         let _ = writeln!(page, "{}", paint.warn("No metric tells A and B apart."));
     }

@@ -57,7 +57,7 @@ pub fn table(comparison: &Comparison) -> String {
     let how = format!(
         "<p class=\"how\">{} pairs in the order {}, and {} pairs of A against itself, which give the noise. The ratio is the \
          median of the pairs' ratios, its interval a bootstrap over the pairs; a dot is the ratio, its bar the interval, the \
-         grey patch the noise: nobody is better while the bar touches 1 or the dot lies within the grey. p is of \
+         grey patch the noise: nobody is better while the bar touches the grey. p is of \
          Wilcoxon's signed-rank test.</p>\n",
         comparison.pairs,
         text(&comparison.order),

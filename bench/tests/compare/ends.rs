@@ -83,6 +83,8 @@ fn a_signal_ends_it_with_130_and_keeps_what_there_is() {
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
     let compared = comparison(out.path());
     assert!(!compared.complete && !compared.runs.is_empty());
+    let counted = compared.runs.iter().filter(|run| run.counts).count();
+    assert!(counted.is_multiple_of(2), "no half pair counts: {:?}", compared.runs);
     assert!(compared.notes[0].starts_with("ended early: "), "{:?}", compared.notes);
 }
 
