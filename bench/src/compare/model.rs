@@ -157,6 +157,6 @@ pub struct ComparedMetric {
     pub p_sign: Option<f64>,
     /// Who is better.
     pub outcome: Outcome,
-    /// In words: by how much, or why nobody can be named.
+    /// In words: by how much the better one is lower or higher, or why nobody can be named.
     pub reason: String,
 }

@@ -48,7 +48,8 @@ fn table(comparison: &Comparison, paint: Paint) -> Table {
         let number =
             |number: Option<f64>, digits: usize| number.map_or_else(|| "-".into(), |n| format!("{n:.digits$}"));
         let verdict = match metric.outcome {
-            Outcome::A | Outcome::B => paint.good(&metric.reason),
+            Outcome::A => paint.good(&format!("A is better: {}", metric.reason)),
+            Outcome::B => paint.good(&format!("B is better: {}", metric.reason)),
             Outcome::Undecided => paint.dim(&format!("- {}", metric.reason)),
         };
         table.row([
