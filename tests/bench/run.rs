@@ -1,0 +1,58 @@
+//! A run within the test's own process.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ringgate_bench::engine::{self, Interrupt, Pace, RunOptions};
+use ringgate_bench::plan::{Arrivals, Common, Load, Security};
+use ringgate_bench::result::RunResult;
+use ringgate_bench::scenario::Scenario;
+
+use crate::common::LIVENESS;
+use crate::common::gateway::Gateway;
+
+/// `rate` slots per second, evenly.
+pub fn open(rate: f64) -> Load {
+    Load::Open { rate, arrivals: Arrivals::Constant }
+}
+
+/// What every run here has: a window of `duration` without a warm-up.
+pub fn common(gateway: &Gateway, load: Load, duration: Duration) -> Common {
+    Common {
+        bootstrap: vec![gateway.bootstrap().to_string()],
+        name: "ringgate".into(),
+        load,
+        duration,
+        warmup: Duration::ZERO,
+        connections: 1,
+        in_flight: 5,
+        max_outstanding: 10_000,
+        request_timeout: LIVENESS,
+        seed: 7,
+        security: Security::default(),
+        api_versions: BTreeMap::new(),
+        source_ips: Vec::new(),
+        prefix: "bench".into(),
+    }
+}
+
+/// Runs it on two executors, with the gateway's process sampled.
+#[track_caller]
+pub fn run<S: Scenario>(gateway: &Gateway, common: &Common, plan: &S::Plan) -> RunResult {
+    let how = RunOptions {
+        id: "test".into(),
+        executors: 2,
+        cpus: None,
+        pace: Pace::Sleep,
+        server_pid: Some(gateway.ready().pid),
+        command: Vec::new(),
+        interrupt: Interrupt::new(),
+        error_limit: 1.0,
+    };
+    let result = engine::run::<S>(common, plan, &how, &mut ()).expect("a run that begins").result;
+    assert!(result.errors.is_empty(), "{:?}", result.errors);
+    assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);
+    let server = result.server.as_ref().expect("its process was sampled");
+    assert!(!server.restarted && server.cpu_s > 0.0, "{server:?}");
+    result
+}
