@@ -17,6 +17,8 @@ use crate::result::errors::TIMED_OUT;
 const PRODUCER_AT: usize = 43;
 const CRC_AT: usize = 17;
 const CRC_FROM: usize = 21;
+/// COORDINATOR_LOAD_IN_PROGRESS and COORDINATOR_NOT_AVAILABLE: a broker that has just started has no producer ids to give yet.
+const IDENTITIES_COMING: [i16; 2] = [14, 15];
 
 impl Inner {
     /// Looks up who leads what, and connects to leaders that there is no connection to.
@@ -61,6 +63,21 @@ impl Inner {
         }
         state.list_anew();
         Ok(())
+    }
+
+    /// Gets the first producer id. Waits within the request timeout while there is none to be had.
+    pub(super) async fn find_first_identity(&self) -> Result<(), CallError> {
+        let until = Instant::now() + self.settings.request_timeout;
+        loop {
+            match self.find_identity().await {
+                Err(CallError::Kafka { code, .. })
+                    if IDENTITIES_COMING.contains(&code) && Instant::now() + RETRY_PAUSE < until =>
+                {
+                    ringgate_runtime::sleep(RETRY_PAUSE).await;
+                }
+                found => return found,
+            }
+        }
     }
 
     /// Gets a producer id, when the one that there is cannot be used any more. Sequences begin anew with it, so that

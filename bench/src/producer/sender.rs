@@ -192,7 +192,7 @@ impl Producer {
         let (state, work, fewer) = (RefCell::new(state), Signal::default(), Signal::default());
         let inner = Rc::new(Inner { target, settings, version, recorder, series, delivery, state, work, fewer });
         inner.find_leaders().await?;
-        inner.find_identity().await?;
+        inner.find_first_identity().await?;
         ringgate_runtime::spawn_as("a producer", inner.clone().send()).detach();
         Ok(Producer(inner))
     }

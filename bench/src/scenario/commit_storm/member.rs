@@ -60,13 +60,16 @@ pub struct WrongOffsets {
     pub examples: Vec<String>,
 }
 
+/// From the version after it on, OffsetCommit and OffsetFetch name topics by id.
+const BY_NAME_VERSION_MAX: i16 = 9;
+
 impl Desk {
     /// # Errors
     /// The target lacks one of the APIs.
     pub fn new(target: &Target, recorder: &Recorder) -> Result<Rc<Desk>, SetupError> {
         Ok(Rc::new(Desk {
-            commit_version: target.version(ApiKey::OffsetCommit)?,
-            fetch_version: target.version(ApiKey::OffsetFetch)?,
+            commit_version: target.version_up_to(ApiKey::OffsetCommit, BY_NAME_VERSION_MAX)?,
+            fetch_version: target.version_up_to(ApiKey::OffsetFetch, BY_NAME_VERSION_MAX)?,
             target: target.clone(),
             commit: Operation::new(recorder, names!("commit")),
             fetch: Operation::new(recorder, names!("offset_fetch")),
