@@ -10,6 +10,9 @@ impl ScenarioArgs for Flags {
     const PACED: bool = false;
 
     fn plan(&self, common: &Common) -> Result<Plan, UsageError> {
+        if matches!(common.load, Load::Closed) {
+            return Plan::new(self.clone()).map(Plan::in_a_closed_loop);
+        }
         paced_by_itself(common)?;
         Plan::new(self.clone())
     }

@@ -53,9 +53,11 @@ impl Fleet {
         if version >= 5 {
             request.group_instance_id = self.instance_id(member);
         }
+        let now = self.now();
         if is_new {
-            let now = self.now();
             self.groups[group as usize].group.joins(now);
+        } else {
+            self.groups[group as usize].group.joins_again(now);
         }
         let asked = self.asked(member, Ask::Join, Instant::now());
         self.send(place, version, &request, asked);
@@ -223,7 +225,10 @@ impl Fleet {
         }
         row.heartbeat_out = false;
         match code {
-            Some(0) => self.is_well(asked.member),
+            Some(0) => {
+                self.is_well(asked.member);
+                self.beats_again(asked.member);
+            }
             Some(REBALANCE_IN_PROGRESS) => {
                 self.count("rebalance_signals", 1);
                 self.rejoin(asked.member, false, false);

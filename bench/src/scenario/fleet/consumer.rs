@@ -116,7 +116,10 @@ impl Fleet {
         }
         row.heartbeat_out = false;
         match (code, answer) {
-            (Some(0), Some(answer)) => self.in_epoch(asked.member, answer.member_epoch, answer.assignment),
+            (Some(0), Some(answer)) => {
+                self.in_epoch(asked.member, answer.member_epoch, answer.assignment);
+                self.beats_again(asked.member);
+            }
             (Some(FENCED_MEMBER_EPOCH), _) => self.rejoin(asked.member, true, false),
             (Some(UNRELEASED_INSTANCE_ID), _) => self.rejoin(asked.member, true, true),
             (Some(code), _) => self.refused(asked.member, code),

@@ -492,9 +492,11 @@ impl Fleet {
         let (what, intended) = if row.heartbeat_waits {
             row.heartbeat_waits = false;
             let intended = row.next_heartbeat;
-            row.next_heartbeat += interval;
-            let life = row.life;
-            self.timers.set(intended + interval, Due::Heartbeat(member, life));
+            if !self.plan.closed {
+                row.next_heartbeat += interval;
+                let life = row.life;
+                self.timers.set(intended + interval, Due::Heartbeat(member, life));
+            }
             (Ask::Heartbeat, self.instant(intended))
         } else {
             (Ask::ExtraHeartbeat, Instant::now())
@@ -533,14 +535,31 @@ impl Fleet {
         let commit = self.plan.commit_interval.map(|mean| (mean.as_nanos() as f64 * self.random.unit()) as Nanos);
         let row = &mut self.members[member as usize];
         row.state = State::Stable;
-        row.next_heartbeat = now + first;
         let life = row.life;
-        self.timers.set(now + first, Due::Heartbeat(member, life));
+        row.next_heartbeat = now + first;
+        if self.plan.closed {
+            self.beats_again(member);
+        } else {
+            self.timers.set(now + first, Due::Heartbeat(member, life));
+        }
         if let Some(commit) = commit {
             self.members[member as usize].next_commit = now + commit;
             self.timers.set(now + commit, Due::Commit(member, life));
         }
         self.leave_lobby(member);
+        if self.plan.closed {
+            self.advance(member);
+        }
+    }
+
+    /// In a closed loop a member that is well has its next heartbeat to send.
+    pub(super) fn beats_again(&mut self, member: u32) {
+        let now = self.now();
+        let row = &mut self.members[member as usize];
+        if self.plan.closed && row.state == State::Stable && !row.heartbeat_waits {
+            row.heartbeat_waits = true;
+            row.next_heartbeat = now;
+        }
     }
 
     /// A member gives up what it holds and joins again, at once or after a pause. `forgotten` when the coordinator knows

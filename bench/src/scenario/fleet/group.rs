@@ -11,7 +11,7 @@ use super::timers::Nanos;
 pub struct Became {
     /// For the first time: since its first member joined.
     pub formed: Option<Nanos>,
-    /// For the first time: since its last member joined.
+    /// For the first time: since the last of its members' requests to join.
     pub settled: Option<Nanos>,
     /// Since it was disturbed.
     pub recovered: Option<Nanos>,
@@ -71,6 +71,11 @@ impl Group {
     /// A member asks to join that is not in the group.
     pub fn joins(&mut self, now: Nanos) {
         self.first_join.get_or_insert(now);
+        self.last_join = now;
+    }
+
+    /// A member of an earlier generation asks to join the next one.
+    pub fn joins_again(&mut self, now: Nanos) {
         self.last_join = now;
     }
 
@@ -206,6 +211,18 @@ mod tests {
         assert_eq!(group.became_stable(250, || true), Some(became));
         assert_eq!(group.became_stable(260, || true), None, "told once");
         assert!(group.told(3, 4), "nobody did anything");
+    }
+
+    #[test]
+    fn a_first_member_that_joins_again_is_the_last_to_join() {
+        let mut group = Group::new(2, 4, true);
+        group.joins(100);
+        generation(&mut group, 1, 1, 110);
+        group.joins(200);
+        group.unsettles(1);
+        group.joins_again(300);
+        let became = generation(&mut group, 2, 2, 340).expect("formed");
+        assert_eq!((became.formed, became.settled), (Some(240), Some(40)));
     }
 
     #[test]

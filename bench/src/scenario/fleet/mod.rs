@@ -1,7 +1,8 @@
 //! `fleet`: many consumer groups that join, heartbeat and commit, as real clients do it.
 //!
 //! Heartbeats are an open loop: each member has a schedule of its own with jitter, and a heartbeat that could not be
-//! sent in time, since the one before has no answer, counts from when it was meant to be sent. Joins begin at a given
+//! sent in time, since the one before has no answer, counts from when it was meant to be sent. With `--closed` a member's
+//! next heartbeat follows the answer to the last. Joins begin at a given
 //! rate from the start of the schedule; what joins and assignments take, and how long groups take to be stable, is
 //! measured also where it falls into the warm-up. What must stay true: a partition has one owner in a generation.
 

@@ -127,6 +127,8 @@ pub struct Plan {
     pub commit_partitions: u32,
     /// Connections per broker and executor that members share; 0 for one each.
     pub shared_conn: u32,
+    /// Heartbeats are a closed loop: a member's next one follows the answer to the last, whatever the interval.
+    pub closed: bool,
     /// As given, for who reads the result.
     flags: Flags,
 }
@@ -176,8 +178,14 @@ impl Plan {
             commit_interval: (!commit_interval.is_zero()).then_some(commit_interval),
             commit_partitions: within("commit-partitions", flags.commit_partitions, FLEET_PARTITIONS_MAX)?,
             shared_conn: flags.shared_conn,
+            closed: false,
             flags,
         })
+    }
+
+    /// The same, but that each member sends its next heartbeat when the last one is answered.
+    pub fn in_a_closed_loop(self) -> Plan {
+        Plan { closed: true, ..self }
     }
 
     /// All members over all executors.
