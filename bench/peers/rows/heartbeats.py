@@ -44,7 +44,7 @@ def cpu(session: Session) -> None:
     def floor() -> dict[str, float]:
         return _cpu_and_rate(_floor(session, echo, echo_pid, "--connections", "64", "--in-flight", "16", *length))
 
-    turns = session.in_turns({"ringgate": heartbeats, "echo": floor}, full=5)
+    turns = session.in_turns({"ringgate": heartbeats, "echo": floor})
     session.outcome.columns = ["ringgate, CPU us", "echo, CPU us", "ringgate, per s", "echo, per s"]
     session.outcome.rounds = [[number(each[who][which]) for which in ("cpu", "rate") for who in ("ringgate", "echo")]
                               for each in turns]

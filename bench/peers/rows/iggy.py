@@ -20,7 +20,8 @@ def store(session: Session) -> None:
                             "--shards", "1", "--cpus", "none", "--initial-rebalance-delay", "0")
     session.outcome.commands = [command.replace(password, "WORD") for command in session.outcome.commands]
     # As many batches are full, whatever their records and headers take besides.
-    batches = ["--record-bytes", "1024", "--batch-records", str(BATCH_RECORDS), "--acks", "all", "--partitions", str(PARTITIONS)]
+    batches = ["--record-bytes", "1024", "--batch-records", str(BATCH_RECORDS), "--acks", "all", "--idempotent", "no",
+               "--partitions", str(PARTITIONS)]
 
     def produce(name: str, *load: str):
         return session.bench(name, "produce", *batches, *load, "--duration", session.seconds(10),

@@ -29,7 +29,7 @@ def _disk(directory: pathlib.Path) -> str:
     name = pathlib.Path(device[0]).name
     rotational = pathlib.Path(f"/sys/class/block/{name}/queue/rotational")
     cache = pathlib.Path(f"/sys/class/block/{name}/queue/write_cache")
-    kind = {"0": "not rotational", "1": "rotational"}.get(rotational.read_text().strip()) if rotational.exists() else None
+    kind = {"0": "not rotational", "1": "reported as rotational"}.get(rotational.read_text().strip()) if rotational.exists() else None
     told = [each for each in (kind, f"write cache: {cache.read_text().strip()}" if cache.exists() else None) if each]
     return f"{device[1]} on {name}" + (f" ({', '.join(told)})" if told else "")
 

@@ -44,7 +44,8 @@ def fetch_cpu(session: Session) -> None:
         answer_bytes = len(connection.answer().data) + 4
     if answer_bytes < per_answer * len(batch):
         raise CannotMeasure(f"an answer has {answer_bytes} bytes rather than {per_answer * len(batch)}")
-    address, sender = session.start_tool("echo", "--shards", "1", "--cpus", "none", "--answer", str(answer_bytes))
+    address, sender = session.start_tool("echo", "--shards", "1", "--cpus", "none", "--answer", str(answer_bytes),
+                                        "--answers", str(len(requests)))
     seconds = 2 if session.quick else 8
 
     def turn(address: str, pid: int) -> dict[str, float]:
@@ -57,7 +58,7 @@ def fetch_cpu(session: Session) -> None:
                     "MB/s": megabytes / (time.monotonic() - began)}
 
     turns = session.in_turns({"ringgate": lambda: turn(gateway.bootstrap, gateway.pid),
-                              "send loop": lambda: turn(address, sender)}, full=5)
+                              "send loop": lambda: turn(address, sender)})
     session.outcome.columns = ["ringgate, CPU ms per MB", "send loop, CPU ms per MB", "ringgate MB/s", "send loop MB/s"]
     session.outcome.rounds = [[number(each[who][what]) for what in ("ms per MB", "MB/s") for who in ("ringgate", "send loop")]
                               for each in turns]
@@ -65,7 +66,8 @@ def fetch_cpu(session: Session) -> None:
     session.outcome.bounds = [Bound("server CPU per MB fetched, to that of the send loop", ratio, most=1.4)]
     session.note(f"One connection reads, one answer of {answer_bytes} bytes at a time: {per_answer} batches of {len(batch)} bytes "
                  f"from the tail cache, by Fetch v4 in raw frames; the send loop (`echo --answer`) answers the same requests "
-                 "with a frame of as many bytes that it made once.")
+                 f"with frames of as many bytes, {len(requests)} in turn, so that both send from {len(requests) * answer_bytes >> 20} MiB "
+                 "of memory.")
 
 
 def _read_answers(connection: Connection, requests: list[bytes], answer_bytes: int) -> int:

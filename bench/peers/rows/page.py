@@ -79,7 +79,7 @@ def _summary(outcomes: dict[str, Outcome]) -> str:
             continue
         for bound in outcome.bounds:
             lines.append(f"| {link} | {bound.what} | {bound.target()} | {bound.value()} | {bound.verdict()}"
-                         f"{' (generator late)' if outcome.invalid else ''} |")
+                         f"{' (generator at its limits)' if outcome.invalid else ''} |")
         for reason in outcome.not_measured:
             what, _, _ = reason.partition(":")
             lines.append(f"| {link} | {what if outcome.bounds else row.what} | {row.target} | - | **not measured**, see below |")
@@ -113,8 +113,9 @@ def _section(row: Row, outcome: Outcome | None) -> str:
         lines.append("")
     for note in outcome.notes:
         lines += [note.rstrip(".") + ".", ""]
-    for reason in outcome.invalid:
-        lines += [f"The generator was late in a run, twice ({reason}), so that its numbers describe the generator, too.", ""]
+    if outcome.invalid:
+        lines += [f"In {len(outcome.invalid)} runs the generator was at its own limits, so that their numbers describe it, too. The "
+                  f"first of them: {outcome.invalid[0]}.", ""]
     if outcome.commands:
         lines += ["```sh", *outcome.commands, "```", ""]
     return "\n".join(lines)

@@ -41,7 +41,7 @@ fn soak(neighbours: usize) {
     let address = listener.local_addr();
     let (stop, stopped) = notifier();
     let mut main = Some(move || async move {
-        let server = ringgate_runtime::spawn(server::serve(listener.into_listener(), None));
+        let server = ringgate_runtime::spawn(server::serve(listener.into_listener(), Vec::new()));
         stopped.notified().await;
         server.cancel().await;
     });

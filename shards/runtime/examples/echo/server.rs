@@ -1,4 +1,4 @@
-//! An echo of length-prefixed frames, or an answer of a fixed size to each, with nothing in it but the runtime.
+//! An echo of length-prefixed frames, or answers of a fixed size, with nothing in it but the runtime.
 
 use std::rc::Rc;
 
@@ -8,8 +8,9 @@ use ringgate_runtime::{Budget, BufferPool, TcpListener, TcpStream};
 /// A frame is refused above this size, in bytes.
 const FRAME_MAX: usize = 16 << 20;
 
-/// Accepts and serves until the shard ends. With `fixed` that goes back for each frame, otherwise the frame itself.
-pub async fn serve(listener: TcpListener, fixed: Option<Bytes>) {
+/// Accepts and serves until the shard ends. The frames of `fixed` go back for frames, in turn; without any, the frame
+/// itself.
+pub async fn serve(listener: TcpListener, fixed: Vec<Bytes>) {
     let pool = Rc::new(BufferPool::new());
     loop {
         match listener.accept().await {
@@ -17,7 +18,7 @@ pub async fn serve(listener: TcpListener, fixed: Option<Bytes>) {
                 let (pool, fixed) = (pool.clone(), fixed.clone());
                 ringgate_runtime::spawn(async move {
                     // A connection that breaks is over, like one that ends.
-                    let _ = answer(&stream, &pool, fixed.as_ref()).await;
+                    let _ = answer(&stream, &pool, &fixed).await;
                 })
                 .detach();
             }
@@ -30,9 +31,10 @@ pub async fn serve(listener: TcpListener, fixed: Option<Bytes>) {
 }
 
 /// Answers every frame (`u32` big-endian length, then as many bytes), all that are complete at once.
-async fn answer(stream: &TcpStream, pool: &BufferPool, fixed: Option<&Bytes>) -> std::io::Result<()> {
+async fn answer(stream: &TcpStream, pool: &BufferPool, fixed: &[Bytes]) -> std::io::Result<()> {
     let mut held = BytesMut::new();
     let mut budget = Budget::new();
+    let mut turns = fixed.iter().cycle();
     while let Some(bytes) = stream.recv(pool).await? {
         budget.spend(bytes.len());
         if held.is_empty() {
@@ -48,8 +50,8 @@ async fn answer(stream: &TcpStream, pool: &BufferPool, fixed: Option<&Bytes>) ->
                 held = BytesMut::new();
             }
             let answers = match fixed {
-                Some(frame) => vec![frame.clone(); complete.frames],
-                None => vec![frames],
+                [] => vec![frames],
+                _ => turns.by_ref().take(complete.frames).cloned().collect(),
             };
             stream.send(answers).await?;
         }
