@@ -79,6 +79,11 @@ smoke:
 deny:
     cargo deny check licenses bans sources
 
+# Reports of the load generator, opened in headless Chromium (installs it); `--shots DIR` leaves pictures to look at
+report-check *FLAGS:
+    cargo test -p ringgate-bench --test results
+    bench/tests/report_in_chromium {{ FLAGS }}
+
 # What CI runs
 ci:
     .ci/run

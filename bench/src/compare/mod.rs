@@ -19,4 +19,5 @@ pub use judge::{CONFIDENCE, EFFECT_MIN, PAIRS_MIN, judge};
 pub use model::{Better, ComparedMetric, ComparedRun, Comparison, Outcome, Purpose, SCHEMA, Side, Which};
 pub use plan::{Order, Plan, Target};
 pub use reach::Sign;
+pub(crate) use table::is_shown;
 pub use table::{page, side_by_side};

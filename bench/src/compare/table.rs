@@ -68,7 +68,7 @@ fn table(comparison: &Comparison, paint: Paint) -> Table {
 
 /// What a person is shown: what can be better or worse. The parts of response time, and what was 0 throughout, are in
 /// `compare.json`; that nothing was wrong is worth a line, once.
-fn is_shown(metric: &ComparedMetric) -> bool {
+pub(crate) fn is_shown(metric: &ComparedMetric) -> bool {
     let is_part = ["st.", "wt."].iter().any(|part| metric.name.contains(part));
     let is_nought = metric.a.iter().chain(&metric.b).all(|value| *value == 0.0);
     metric.better != Better::Neither && !is_part && (!is_nought || ["errors", "checks"].contains(&metric.name.as_str()))

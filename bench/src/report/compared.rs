@@ -2,7 +2,7 @@
 
 use super::markup::{Table, text};
 use super::tables::none;
-use crate::compare::{ComparedMetric, Comparison, Outcome};
+use crate::compare::{self, ComparedMetric, Comparison, Outcome};
 use crate::quantity::show;
 use crate::result::Value;
 
@@ -12,30 +12,63 @@ const PICTURE: (f64, f64) = (180.0, 22.0);
 const FACTOR_MIN: f64 = 1.1;
 const FACTOR_MAX: f64 = 10.0;
 
-/// What a manager reads: by how much, or that nobody can be named.
+/// Metrics that the sentence names for each side.
+const NAMED: usize = 3;
+
+/// What a manager reads: who is better, in what and by how much, or that nobody can be named.
 pub fn sentence(comparison: &Comparison) -> String {
-    let telling = comparison.metrics.iter().find(|metric| metric.outcome != Outcome::Undecided);
-    let said = telling.or(comparison.metrics.first());
-    let Some(metric) = said else { return "Nothing could be compared.".into() };
-    let who = match metric.outcome {
-        Outcome::A => format!("{} is better", comparison.a.name),
-        Outcome::B => format!("{} is better", comparison.b.name),
-        Outcome::Undecided => "No difference can be claimed".into(),
+    let of = |outcome: Outcome, name: &str| {
+        let better: Vec<_> = comparison.metrics.iter().filter(|metric| metric.outcome == outcome).collect();
+        let named: Vec<_> =
+            better.iter().take(NAMED).map(|metric| format!("{} {}", metric.name, effect(metric))).collect();
+        let more = match better.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        (!better.is_empty()).then(|| format!("{name} is better: {}{more}", named.join(", ")))
     };
-    let incomplete = if comparison.complete { "" } else { "INCOMPLETE: " };
-    format!("{incomplete}{who}, {}: {}.", metric.name, metric.reason.trim_end_matches('.'))
+    let (a, b) = (&comparison.a.name, &comparison.b.name);
+    let said: Vec<_> = [of(Outcome::A, a), of(Outcome::B, b)].into_iter().flatten().collect();
+    let said =
+        if said.is_empty() { format!("No difference between {a} and {b} can be claimed") } else { said.join("; ") };
+    format!("{}{said}.", if comparison.complete { "" } else { "INCOMPLETE: " })
 }
 
-/// Every metric: medians, ratio, interval, noise, who is better and why.
+/// By how much, without who: that is said beside it.
+fn effect(metric: &ComparedMetric) -> &str {
+    metric.reason.split_once("is better: ").map_or(&metric.reason, |(_, effect)| effect)
+}
+
+/// Every metric: medians, ratio, interval, noise, who is better and why; what tells a reader little is folded.
 pub fn table(comparison: &Comparison) -> String {
-    let factor = factor(&comparison.metrics);
+    let (shown, others): (Vec<_>, Vec<_>) = comparison.metrics.iter().partition(|metric| compare::is_shown(metric));
+    let how = format!(
+        "<p class=\"how\">{} pairs in the order {}, and {} pairs of A against itself, which give the noise. The ratio is the \
+         median of the pairs' ratios, its interval a bootstrap over the pairs; a dot is the ratio, its bar the interval, the \
+         grey patch the noise: nobody is better while the bar touches the grey. p is of \
+         Wilcoxon's signed-rank test.</p>\n",
+        comparison.pairs,
+        text(&comparison.order),
+        comparison.noise_pairs
+    );
+    let others = if others.is_empty() {
+        String::new()
+    } else {
+        let others = rows(comparison, &others).html("The other metrics");
+        format!("<details class=\"fold\"><summary>The other metrics</summary>\n{others}</details>\n")
+    };
+    rows(comparison, &shown).html("A and B, metric by metric") + &how + &others
+}
+
+fn rows(comparison: &Comparison, metrics: &[&ComparedMetric]) -> Table {
+    let factor = factor(metrics);
     let a = format!("A: {}", comparison.a.name);
     let b = format!("B: {}", comparison.b.name);
     let interval = format!("{:.0} % interval", comparison.confidence * 100.0);
     let axis = format!("B/A, from {:.2} to {factor:.2}", 1.0 / factor);
     let mut table =
         Table::new("numbers compared", &["Metric", &a, &b, "Ratio B/A", &interval, &axis, "Noise", "p", "Better"]);
-    for metric in &comparison.metrics {
+    for metric in metrics {
         let shown = |value: f64| show(Value { value, unit: metric.unit });
         let better = match metric.outcome {
             Outcome::A => format!("<i class=\"swatch c0\"></i> <b>A</b> {}", text(&comparison.a.name)),
@@ -51,23 +84,14 @@ pub fn table(comparison: &Comparison) -> String {
             picture(metric, factor),
             metric.noise.map_or_else(none, |noise| format!("± {:.1} %", (noise - 1.0) * 100.0)),
             metric.p_wilcoxon.map_or_else(none, |p| if p < 0.001 { "&lt; 0.001".into() } else { format!("{p:.3}") }),
-            format!("{better}<small>{}</small>", text(&metric.reason)),
+            format!("{better}<small>{}</small>", text(effect(metric))),
         ]);
     }
-    let how = format!(
-        "<p class=\"how\">{} pairs in the order {}, and {} pairs of A against itself, which give the noise. The ratio is the \
-         median of the pairs' ratios, its interval a bootstrap over the pairs; a dot is the ratio, its bar the interval, the \
-         grey patch the noise: nobody is better while the bar touches the grey. p is of \
-         Wilcoxon's signed-rank test.</p>\n",
-        comparison.pairs,
-        text(&comparison.order),
-        comparison.noise_pairs
-    );
-    table.html("A and B, metric by metric") + &how
+    table
 }
 
 /// How far the pictures' axis reaches, so that every interval fits as far as it can.
-fn factor(metrics: &[ComparedMetric]) -> f64 {
+fn factor(metrics: &[&ComparedMetric]) -> f64 {
     let away = |ratio: f64| if ratio > 0.0 { ratio.max(1.0 / ratio) } else { FACTOR_MAX };
     let furthest = metrics
         .iter()

@@ -1,8 +1,8 @@
 //! `report.html`: one file that needs nothing else, for one run, for several on shared axes, or for a comparison.
 //!
 //! The page's text and tables are made here and are complete without scripts; the charts are drawn in the browser
-//! (`page.js`) from the numbers of [`charts`], so that axes can be switched and values be read off. Everything that
-//! came from outside is escaped ([`markup`]), and a policy in the page keeps it from loading anything.
+//! (`page.js`) from the numbers of `charts.rs`, so that axes can be switched and values be read off. Everything that
+//! came from outside is escaped (`markup.rs`), and a policy in the page keeps it from loading anything.
 
 mod charts;
 mod command;

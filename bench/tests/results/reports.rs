@@ -190,8 +190,8 @@ fn a_comparison_names_the_better_one_with_ratio_interval_and_noise() {
         parameters: samples[0].result.parameters.clone(),
         runs,
         metrics: vec![
-            metric("produce.rt.p99", 1.85, Outcome::A, "kafka takes 1.85 times as long"),
-            metric("produce.rt.p50", 1.80, Outcome::A, "kafka takes 1.80 times as long"),
+            metric("produce.rt.p99", 1.85, Outcome::A, "A is better: 45.9 % lower"),
+            metric("produce.rt.p50", 1.80, Outcome::A, "A is better: 44.4 % lower"),
             metric("produce.rt.max", 1.01, Outcome::Undecided, "the interval spans 1"),
         ],
         complete: true,
@@ -199,7 +199,7 @@ fn a_comparison_names_the_better_one_with_ratio_interval_and_noise() {
     };
     let page = page(&samples, Some(&comparison));
     keep("compared", &page);
-    assert!(page.contains("ringgate is better, produce.rt.p99: kafka takes 1.85 times as long."));
+    assert!(page.contains("ringgate is better: produce.rt.p99 45.9 % lower, produce.rt.p50 44.4 % lower."));
     assert!(page.contains("1.776 – 1.943") && page.contains("± 3.0 %"), "interval and noise");
     let data = data(&page);
     assert_eq!(data["sides"][1]["name"], "B kafka");
