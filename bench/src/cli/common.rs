@@ -190,6 +190,12 @@ impl CommonArgs {
             let allowed = format!("as many CPUs as --threads {}, one for each", self.threads);
             return refuse("cpus", &list(cpus), &allowed);
         }
+        if let (Some(Cpus(cpus)), Ok(ours)) = (&self.cpus, ringgate_runtime::allowed_cpus())
+            && cpus.iter().any(|cpu| !ours.contains(cpu))
+        {
+            let allowed = format!("CPUs that this process may use: {}", list(&ours));
+            return refuse("cpus", &list(cpus), &allowed);
+        }
         for (flag, time, most) in [
             ("duration", self.duration, defaults::DURATION_MAX),
             ("warmup", self.warmup, defaults::DURATION_MAX),

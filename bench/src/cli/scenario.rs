@@ -7,6 +7,7 @@ use super::gate::GateArgs;
 use super::show::ShowArgs;
 use super::{Exit, output, parse};
 use crate::engine::{self, Interrupt, RunError, RunOptions};
+use crate::host;
 use crate::plan::{Common, Load, UsageError};
 use crate::scenario::Scenario;
 use crate::search::{self, SearchError};
@@ -97,13 +98,14 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
         return Err(usage(UsageError { flag: "connections", value: common.connections.to_string(), allowed }));
     }
     let plan = args.own.plan(&common).map_err(usage)?;
+    enough_descriptors(&common).map_err(usage)?;
     let gate = args.gate.gate().map_err(usage)?;
     if args.show.check {
         return Ok(Exit::Fine);
     }
     let id = format!("{}-{}-{short}", output::stamp(SystemTime::now()), A::Scenario::NAME);
     output::make_directory(&args.common.out).map_err(usage)?;
-    let environment = crate::host::environment(&command_line);
+    let environment = host::environment(&command_line);
     crate::rlimits::raise();
     let options = RunOptions {
         id,
@@ -111,7 +113,7 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
         cpus: args.common.cpus.clone().map(|Cpus(cpus)| cpus),
         pace: args.common.pace(),
         server_pid: args.common.server_pid,
-        command: crate::host::masked(&command_line),
+        command: host::masked(&command_line),
         interrupt: Interrupt::by_signals().map_err(setup)?,
         error_limit: args.common.error_limit,
     };
@@ -143,4 +145,17 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
         Exit::Fine if !sentence.held() => Exit::Failed,
         exit => exit,
     })
+}
+
+/// Whether this process can hold the connections.
+fn enough_descriptors(common: &Common) -> Result<(), UsageError> {
+    let most = host::connections_max();
+    if common.connections as u64 <= most {
+        return Ok(());
+    }
+    let allowed = format!(
+        "at most {most}, for the hard limit of open files keeps this process from holding more: raise it (ulimit -Hn as \
+         root, LimitNOFILE= in a unit, nofile in limits.conf)"
+    );
+    Err(UsageError { flag: "connections", value: common.connections.to_string(), allowed })
 }

@@ -16,6 +16,8 @@ fn wrong_usage_names_flag_value_and_what_is_allowed_and_exits_2() {
         ("floor --rate 1 --bootstrap h:1 --threads 0", &["--threads 0", "at least 1"]),
         ("floor --rate 1 --bootstrap h:1 --threads 2", &["--connections 1", "--threads 2"]),
         ("floor --rate 1 --bootstrap h:1 --cpus 0,1", &["--cpus 0,1", "--threads 1"]),
+        ("floor --rate 1 --bootstrap h:1 --cpus 60000", &["--cpus 60000", "may use"]),
+        ("floor --rate 1 --bootstrap h:1 --connections 9999999999", &["--connections 9999999999", "ulimit -Hn"]),
         ("floor --rate 1 --bootstrap h:1 --cpus x", &["--cpus", "'x'", "4-7"]),
         ("floor --rate 1 --bootstrap h:1 --request-bytes 3", &["--request-bytes 3", "16"]),
         ("floor --rate 1 --bootstrap h:1 --error-limit 2", &["--error-limit", "'2'", "100%"]),

@@ -80,6 +80,37 @@ fn a_signal_ends_a_run_with_what_there_is_and_exit_130() {
 }
 
 #[test]
+fn a_signal_while_connecting_ends_it_with_nothing_to_write() {
+    // The very first request, by which the run finds out what is there, is not answered.
+    let server = Server::echo(Behaviour::prompt().fault_by(|_| Some(Fault::Silence)));
+    let out = tempfile::tempdir().unwrap();
+    let mut command = bench(&format!("floor --bootstrap {} --rate 10 --request-timeout 1h", server.address));
+    command.arg("--out").arg(out.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let asked = std::time::Instant::now();
+    while server.requests() == 0 {
+        assert!(asked.elapsed() < std::time::Duration::from_secs(60), "it asks nothing");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    signal(&child, Signal::INT);
+    let ran = Ran::of(child.wait_with_output().unwrap(), out);
+    assert_eq!(ran.exit, 130, "{}", ran.stderr);
+    assert!(ran.stderr.contains("nothing was measured") && ran.left_nothing(), "{}", ran.stderr);
+}
+
+#[test]
+fn polling_instead_of_sleeping_is_not_taken_for_load() {
+    let echo = Echo::start();
+    let ran =
+        Ran::to_end(&format!("floor --bootstrap {} --rate 20 --duration 2s --warmup 0s --pace spin", echo.address));
+    ran.was_carried_out();
+    let result = ran.result();
+    assert!(result.parameters.iter().any(|parameter| parameter.name == "pace" && parameter.value == "spin"));
+    assert!(result.health.cpu_max < 0.5, "40 requests in two seconds are no load: {:?}", result.health);
+    assert_eq!(result.latencies["floor.rt"].count, 40);
+}
+
+#[test]
 fn a_second_signal_ends_it_at_once() {
     // Nothing is answered, so that the first signal leaves requests to be waited for.
     let server = Server::echo(Behaviour::prompt().fault_by(|number| (number > 0).then_some(Fault::Silence)));
