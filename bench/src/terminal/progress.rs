@@ -20,6 +20,8 @@ pub struct Progress {
     primary: String,
     /// Warm-up and measured window together.
     length: Duration,
+    /// The warm-up of the run under way.
+    warmup: Duration,
     word: &'static str,
 }
 
@@ -27,7 +29,7 @@ impl Progress {
     /// Draws on stderr.
     pub fn new(title: String, primary: String, length: Duration, paint: Paint) -> Progress {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        Progress { bar, paint, title, primary, length, word: "" }
+        Progress { bar, paint, title, primary, length, warmup: Duration::ZERO, word: "" }
     }
 
     /// A stage begins.
@@ -41,19 +43,28 @@ impl Progress {
         };
         match stage {
             Stage::WarmUp { .. } | Stage::Measure { .. } => {
-                self.bar.set_style(
-                    self.style("{spinner} {prefix}  {bar:24}  {msg}", "{spinner} {prefix}  {bar:24.cyan/dim}  {msg}"),
-                );
+                match stage {
+                    Stage::WarmUp { length } => self.warmup = length,
+                    // The run that confirms what a search found is longer than those before it.
+                    Stage::Measure { length } => self.length = self.warmup + length,
+                    _ => {}
+                }
+                let (plain, painted) = ("{wide_bar}\n  {msg}", "{wide_bar:.cyan/dim}\n  {msg}");
+                let bar = if self.paint.is_enabled() { painted } else { plain };
+                self.bar.set_style(style(&format!("{{spinner}} {{prefix}}  {bar}")));
                 self.bar.set_length(milliseconds(self.length));
                 self.show_head(self.bar.position());
+                if self.bar.position() == 0 {
+                    self.bar.set_message("");
+                }
             }
             Stage::Found | Stage::Prepare | Stage::Finish { .. } => {
                 if stage == Stage::Found {
                     // A search has one run after the other.
                     self.bar.reset();
+                    self.warmup = Duration::ZERO;
                 }
-                let plain = "{spinner} {prefix}  {msg} {elapsed}";
-                self.bar.set_style(self.style(plain, plain));
+                self.bar.set_style(style("{spinner} {prefix}  {msg} {elapsed}"));
                 self.bar.set_prefix(self.paint.bold(&self.title));
                 self.bar.set_message(self.word);
             }
@@ -73,11 +84,10 @@ impl Progress {
             .latencies()
             .into_iter()
             .take(3)
-            .map(|(name, value)| format!("{} {value:>8}", self.paint.dim(name)))
+            .map(|(name, value)| format!("{} {value:>7}", self.paint.dim(name)))
             .collect();
         self.show_head(position);
-        let head = self.bar.message();
-        self.bar.set_message(format!("{head}\n  {:>12}   {}   {errors}", moment.rate(), latencies.join("   ")));
+        self.bar.set_message(format!("{:>10}  {}  {errors}", moment.rate(), latencies.join("  ")));
     }
 
     /// Says something that stays, above the lines that stay in place.
@@ -91,17 +101,15 @@ impl Progress {
     }
 
     fn show_head(&self, position: u64) {
-        self.bar.set_prefix(format!("{}  {}", self.paint.bold(&self.title), self.word));
         let left = milliseconds(self.length).saturating_sub(position).div_ceil(1_000);
-        let of = self.length.as_secs_f64();
-        self.bar.set_message(format!("{:.0} s of {of:.0} s, {} left", position as f64 / 1_000.0, span(left)));
+        let (at, of) = (position as f64 / 1_000.0, self.length.as_secs_f64());
+        let title = self.paint.bold(&self.title);
+        self.bar.set_prefix(format!("{title}  {}  {at:.0} s of {of:.0} s, {} left", self.word, span(left)));
     }
+}
 
-    fn style(&self, plain: &str, painted: &str) -> ProgressStyle {
-        ProgressStyle::with_template(if self.paint.is_enabled() { painted } else { plain })
-            .expect("a constant template that a test draws")
-            .progress_chars("━╸─")
-    }
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("a constant template that a test draws").progress_chars("━╸─")
 }
 
 fn milliseconds(length: Duration) -> u64 {

@@ -96,6 +96,9 @@ fn facts(run: &RunResult, paint: Paint) -> Vec<(String, String)> {
         let offered = value("offered_rate").map(|offered| format!(" of {} offered", show(offered))).unwrap_or_default();
         fact("rate", format!("{}{offered}", show(rate)));
     }
+    if let Some(search) = &run.search {
+        fact("search", format!("{}: {}", search.bounds.join(", "), search.ended));
+    }
     for (name, value) in &run.values {
         if !SAID.contains(&name.as_str()) && !name.contains('.') {
             fact(name, show(*value));
