@@ -34,6 +34,11 @@ pub fn sentence(comparison: &Comparison) -> String {
     format!("{}{said}.", if comparison.complete { "" } else { "INCOMPLETE: " })
 }
 
+/// Whether anybody is better in anything.
+pub fn decided(comparison: &Comparison) -> bool {
+    comparison.metrics.iter().any(|metric| metric.outcome != Outcome::Undecided)
+}
+
 /// By how much, without who: that is said beside it.
 fn effect(metric: &ComparedMetric) -> &str {
     metric.reason.split_once("is better: ").map_or(&metric.reason, |(_, effect)| effect)

@@ -52,7 +52,7 @@ fn compared(at: usize, result: &RunResult, comparison: &Comparison) -> Label {
                 Which::B => (1, &comparison.b),
             };
             let letter = ["A", "B"][side];
-            Label { name: format!("{letter} {}, run {}", of.name, at + 1), colour: side, side: Some(side) }
+            Label { name: format!("{letter} {}, pair {}", of.name, run.pair), colour: side, side: Some(side) }
         }
         None => Label { name: result.target.name.clone(), colour: at, side: None },
     }

@@ -2,7 +2,7 @@
   'use strict';
   const data = JSON.parse(document.getElementById('data').textContent);
   const several = data.runs.length > 1;
-  const state = { log: true, series: data.series.includes(data.primary) ? data.primary : data.series[0], percentile: 'p99' };
+  const state = { log: true, series: data.series.includes(data.primary) ? data.primary : data.series[0] || '', percentile: 'p99' };
   const dashes = ['', '7 4', '2 3', '9 3 2 3'];
   const colour = (index) => `var(--c${index % 8})`;
   const dash = (run) => dashes[(run.side == null ? Math.floor(run.colour / 8) : run.side) % 4];

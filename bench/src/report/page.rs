@@ -84,7 +84,11 @@ fn title(runs: &[Run<'_>], comparison: Option<&Comparison>) -> String {
 fn head(title: &str, runs: &[Run<'_>], labels: &[Label], comparison: Option<&Comparison>) -> String {
     let (banner, below) = match (comparison, runs) {
         (Some(comparison), _) => {
-            let mood = if comparison.complete { Mood::Fine } else { Mood::Invalid };
+            let mood = match compared::decided(comparison) {
+                _ if !comparison.complete => Mood::Invalid,
+                true => Mood::Fine,
+                false => Mood::Open,
+            };
             let notes = notes(&comparison.notes);
             (banner(mood, &compared::sentence(comparison), &[]) + &notes, compared::table(comparison))
         }
@@ -121,6 +125,7 @@ fn head(title: &str, runs: &[Run<'_>], labels: &[Label], comparison: Option<&Com
 fn banner(mood: Mood, sentence: &str, reasons: &[String]) -> String {
     let (class, sign) = match mood {
         Mood::Fine => ("fine", "✓"),
+        Mood::Open => ("open", "≈"),
         Mood::Mind => ("mind", "!"),
         Mood::Invalid => ("invalid", "✕"),
     };

@@ -8,6 +8,8 @@ use crate::result::{RunResult, Unit, Value};
 pub enum Mood {
     /// Believe it, nothing was wrong.
     Fine,
+    /// Believe it; it decides nothing.
+    Open,
     /// Believe it, and mind what it says: errors, violations, a shorter window.
     Mind,
     /// Do not believe it.

@@ -199,6 +199,10 @@ fn a_comparison_names_the_better_one_with_ratio_interval_and_noise() {
     };
     let page = page(&samples, Some(&comparison));
     keep("compared", &page);
+    let mut alike = comparison.clone();
+    alike.metrics.retain(|metric| metric.outcome == Outcome::Undecided);
+    let open = self::page(&samples, Some(&alike));
+    assert!(open.contains("verdict open") && open.contains("No difference between ringgate and kafka can be claimed."));
     assert!(page.contains("ringgate is better: produce.rt.p99 45.9 % lower, produce.rt.p50 44.4 % lower."));
     assert!(page.contains("1.776 – 1.943") && page.contains("± 3.0 %"), "interval and noise");
     let data = data(&page);
@@ -242,6 +246,29 @@ fn nothing_from_outside_is_taken_for_markup() {
     assert!(!page.contains("<img"), "markup of the target's");
     assert_eq!(page.matches("<script").count(), 2, "the data and the code");
     assert_eq!(page.matches("</script>").count(), 2);
+}
+
+#[test]
+fn a_run_that_measured_nothing_is_a_page_too() {
+    let mut of = sample::run(&Shape { measured_s: 1, warmup_s: 1, rate: 10, ..Shape::usual(9) });
+    let result = &mut of.result;
+    result.latencies.clear();
+    result.intervals.clear();
+    result.values.clear();
+    result.parameters.clear();
+    result.checks.violations.clear();
+    result.server = None;
+    result.measured_s = 0.0;
+    result.verdict.aborted = Some("every request failed".into());
+    of.environment.facts.clear();
+    let page = page(&[of], None);
+    keep("nothing", &page);
+    assert!(
+        page.contains(
+            "ABORTED: every request failed. Until then: 0 produce requests/s for 0 s: no answer was measured"
+        )
+    );
+    assert!(page.contains("No latency was measured."));
 }
 
 #[test]
