@@ -4,7 +4,7 @@ use super::ScenarioArgs;
 use crate::plan::{Common, UsageError};
 use crate::scenario::churn::{Churn, Close, Plan};
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ChurnArgs {
     /// How connections end: fin, in order, which keeps a port of this host for a minute each; rst, by a reset

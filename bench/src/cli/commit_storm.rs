@@ -4,7 +4,7 @@ use super::{ScenarioArgs, share};
 use crate::plan::{Common, UsageError};
 use crate::scenario::commit_storm::{CommitStorm, Membership, Plan};
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommitStormArgs {
     /// Groups

@@ -10,7 +10,7 @@ use super::search::SearchArgs;
 use crate::engine::Pace;
 use crate::plan::{Arrivals, Common, Load, Sasl, SaslMechanism, Security, Tls, UsageError, defaults};
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommonArgs {
     /// Bootstrap servers of the target

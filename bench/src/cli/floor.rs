@@ -9,7 +9,7 @@ use crate::engine::Interrupt;
 use crate::plan::{Common, UsageError};
 use crate::scenario::floor::{Floor, Plan, serve};
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FloorArgs {
     /// Size of a request's frame, its length field counted

@@ -6,7 +6,7 @@ use crate::gate::{Allowance, Assertion, Baseline, Gate};
 use crate::plan::UsageError;
 use crate::result;
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug, Clone, clap::Args)]
 pub struct GateArgs {
     /// Exit code 1 unless this holds of the result: 'rt.p99<5ms', 'errors==0', 'checks.lost==0'; may be given again

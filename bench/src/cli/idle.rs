@@ -4,7 +4,7 @@ use super::{ScenarioArgs, rate};
 use crate::plan::{Common, UsageError};
 use crate::scenario::idle::{Idle, Kind, Plan};
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug, Clone, clap::Args)]
 pub struct IdleArgs {
     /// What the --connections that are held do: nothing; stop within a frame; leave their answers unread

@@ -6,7 +6,7 @@ use super::parse::{duration, share};
 use crate::plan::{UsageError, defaults};
 use crate::search::Plan;
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Search")]
 pub struct SearchArgs {

@@ -2,7 +2,7 @@
 
 use crate::terminal::{ColorChoice, Mode};
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug, Clone, clap::Args)]
 pub struct ShowArgs {
     /// Check the flags and end: exit code 0, or 2 with what is wrong

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::measure::{Recorder, SeriesId};
 use crate::result::errors::TIMED_OUT;
 
-/// The names under which an operation is recorded; made by [`names!`](crate::scenario::names).
+/// The names under which an operation is recorded; made by `names!`.
 #[derive(Debug, Clone, Copy)]
 pub struct Names {
     /// The operation's own.

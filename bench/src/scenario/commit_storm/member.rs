@@ -79,7 +79,7 @@ impl Desk {
     }
 }
 
-/// See the [module](self).
+/// See the module.
 pub struct Member {
     desk: Rc<Desk>,
     who: Identity,

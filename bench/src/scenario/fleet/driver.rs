@@ -160,7 +160,7 @@ impl Versions {
     }
 }
 
-/// See the [module](self).
+/// See the module.
 pub struct Fleet {
     pub(super) plan: Rc<Plan>,
     pub(super) topics: Topics,

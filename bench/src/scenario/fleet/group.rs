@@ -20,7 +20,7 @@ pub struct Became {
     pub wasted: u64,
 }
 
-/// See the [module](self).
+/// See the module.
 #[derive(Debug)]
 pub struct Group {
     /// Members that are to be in the group now.
