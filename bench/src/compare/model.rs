@@ -9,6 +9,7 @@ pub const SCHEMA: &str = "ringgate-bench-compare/1";
 
 /// Two targets under the same load, in alternating runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// [`SCHEMA`].
     pub schema: String,
@@ -50,6 +51,7 @@ pub struct Comparison {
 
 /// A target of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Side {
     /// Its name in tables and charts (`--a-name`); the bootstrap address otherwise.
     pub name: String,
@@ -63,6 +65,7 @@ pub struct Side {
 
 /// Which target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Which {
     /// The first.
@@ -73,6 +76,7 @@ pub enum Which {
 
 /// What a run is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// A against itself.
@@ -83,6 +87,7 @@ pub enum Purpose {
 
 /// One run of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ComparedRun {
     /// What it is for.
     pub purpose: Purpose,
@@ -102,6 +107,7 @@ pub struct ComparedRun {
 
 /// Which way a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Latencies, errors, CPU, memory.
@@ -114,6 +120,7 @@ pub enum Better {
 
 /// What a comparison says of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// A is better, by more than the noise.
@@ -126,6 +133,7 @@ pub enum Outcome {
 
 /// One metric over all pairs that count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ComparedMetric {
     /// As [`crate::result::metric`] knows it.
     pub name: String,

@@ -13,6 +13,9 @@ use crate::result::{HistogramError, IntervalRow, RunResult};
 /// Points of a tail chart per factor 10 of 1/(1-p).
 const TAIL_POINTS_PER_DECADE: u32 = 24;
 
+/// So many runs have [`POINTS_MAX`] points each, of more each has fewer.
+const RUNS_IN_FULL: usize = 8;
+
 /// What `page.js` reads.
 #[derive(Debug, Serialize)]
 pub struct Charts {
@@ -94,7 +97,7 @@ impl Charts {
                 }
                 tails.insert(series.clone(), tail(&latencies.histogram));
             }
-            charts.push(RunCharts::of(result, label.clone(), tails));
+            charts.push(RunCharts::of(result, label.clone(), tails, points_max(runs.len())));
         }
         let sides = sides.iter().zip(&merged).enumerate().map(|(colour, (name, merged))| Side {
             name: name.clone(),
@@ -116,8 +119,8 @@ impl Charts {
 }
 
 impl RunCharts {
-    fn of(result: &RunResult, label: Label, tails: BTreeMap<String, Tail>) -> RunCharts {
-        let joined = result.intervals.len().div_ceil(POINTS_MAX).max(1);
+    fn of(result: &RunResult, label: Label, tails: BTreeMap<String, Tail>, points_max: usize) -> RunCharts {
+        let joined = result.intervals.len().div_ceil(points_max).max(1);
         let points = points(&result.intervals, joined);
         let names: BTreeSet<&String> = result.intervals.iter().flat_map(|row| row.latencies.keys()).collect();
         RunCharts {
@@ -180,6 +183,11 @@ impl Server {
                 .collect(),
         })
     }
+}
+
+/// Points of each of so many runs: a page of many stays as small as one of [`RUNS_IN_FULL`].
+fn points_max(runs: usize) -> usize {
+    POINTS_MAX * RUNS_IN_FULL / runs.max(RUNS_IN_FULL)
 }
 
 /// The intervals of each point. A rest at the end that is shorter than half a point goes to the point before: its rate
@@ -269,6 +277,7 @@ mod tests {
         let charts = Charts::of(&[Run { result: &result, environment: None }], &[label], &[]).unwrap();
         let run = &charts.runs[0];
         assert_eq!((charts.joined(), run.at.len()), (5, POINTS_MAX));
+        assert_eq!([1, 8, 16, 64].map(points_max), [720, 720, 360, 90]);
         assert_eq!((run.at[0], run.length[0], run.errors[0]), (5.0, 5.0, 5));
         let over_time = &run.over_time["produce.rt"];
         assert_eq!((over_time.count[360], over_time.max[360], over_time.max[361]), (50, Some(99), Some(9)));
