@@ -9,4 +9,5 @@ mod common;
 
 mod commit_storm;
 mod connections;
+mod fleet;
 mod run;

@@ -158,6 +158,7 @@ impl Plan {
             .filter(|share| (0.0..=1.0).contains(share))
             .ok_or_else(|| wrong("hb-jitter", &flags.hb_jitter, "from 0% to 100%"))?;
         let join_rate = quantity::parse(&flags.join_rate, Unit::PerSecond)
+            .or_else(|_| quantity::parse(&format!("{}/s", flags.join_rate), Unit::PerSecond))
             .ok()
             .filter(|rate| *rate > 0.0)
             .ok_or_else(|| wrong("join-rate", &flags.join_rate, "a rate above 0, such as 1000/s"))?;
@@ -248,10 +249,9 @@ fn wrong(flag: &'static str, value: &str, allowed: &str) -> UsageError {
     UsageError { flag, value: value.into(), allowed: allowed.into() }
 }
 
-/// A time.
+/// A time, as all flags of times are written.
 pub(in crate::scenario) fn time(flag: &'static str, text: &str) -> Result<Duration, UsageError> {
-    let seconds = quantity::parse(text, Unit::Seconds).map_err(|error| wrong(flag, text, &error.to_string()))?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| wrong(flag, text, "a time, such as 3s"))
+    humantime::parse_duration(text).map_err(|_| wrong(flag, text, "a time with its unit: 30s, 500ms, 1m30s"))
 }
 
 /// A time that must be one.
@@ -291,5 +291,15 @@ mod tests {
         assert_eq!(refused(|flags| flags.hb_interval = "soon".into()), "hb-interval");
         assert_eq!(refused(|flags| flags.hb_jitter = "200%".into()), "hb-jitter");
         assert_eq!(refused(|flags| flags.join_rate = "0/s".into()), "join-rate");
+        assert_eq!(refused(|flags| flags.join_rate = "fast".into()), "join-rate");
+    }
+
+    #[test]
+    fn times_and_rates_are_written_as_everywhere() {
+        for (join_rate, rate) in [("2k/s", 2_000.0), ("2k", 2_000.0), ("1500", 1_500.0)] {
+            let flags = Flags { hb_interval: "1m30s".into(), join_rate: join_rate.into(), ..Flags::default() };
+            let plan = Plan::new(flags).expect("they can be");
+            assert_eq!((plan.hb_interval, plan.join_rate), (Duration::from_secs(90), rate));
+        }
     }
 }

@@ -1,0 +1,121 @@
+//! `fleet` and `rebalance-storm`: groups form, every partition has one owner at a time, and what disturbs groups is
+//! got over.
+
+use std::time::Duration;
+
+use ringgate_bench::plan::Load;
+use ringgate_bench::result::RunResult;
+use ringgate_bench::scenario::fleet::{self, Flags, Fleet, Protocol};
+use ringgate_bench::scenario::rebalance_storm::{self, Cut, Kind, RebalanceStorm};
+
+use crate::common::gateway::{Gateway, Options};
+use crate::run::{common, run};
+
+/// Time enough for groups to form on a busy machine, and for some heartbeats.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Five groups of four.
+fn flags() -> Flags {
+    Flags { groups: 5, members: 4, hb_interval: "250ms".into(), ..Flags::default() }
+}
+
+fn fleet(flags: Flags) -> RunResult {
+    let gateway = Gateway::start(Options::new(2));
+    let common = common(&gateway, Load::Own, LONG);
+    let result = run::<Fleet>(&gateway, &common, &fleet::Plan::new(flags).expect("a plan"));
+    assert_eq!(value(&result, "groups_stable"), 5.0, "{:?}", result.values);
+    assert_eq!(result.latencies["stable"].count, 5);
+    assert_eq!(value(&result, "rebalances.unexpected"), 0.0, "{:?}", result.values);
+    assert!(value(&result, "heartbeat.requests") >= 20.0, "each member had some: {:?}", result.values);
+    for check in ["owned_twice", "unassigned", "unknown_partitions"] {
+        assert_eq!(result.checks.violations[check], 0, "{:?}", result.checks);
+    }
+    result
+}
+
+/// A value; 0 for a counter that never counted.
+fn value(result: &RunResult, name: &str) -> f64 {
+    result.values.get(name).map_or(0.0, |value| value.value)
+}
+
+#[test]
+fn classic_groups_form_heartbeat_and_commit() {
+    let result = fleet(Flags { commit_interval: "500ms".into(), commit_partitions: 3, topics: 2, ..flags() });
+    assert_eq!(value(&result, "connections"), 20.0, "one per member");
+    // Once for an id, once with it.
+    assert_eq!(result.latencies["join_id.rt"].count, 20);
+    assert!(result.latencies["join.rt"].count >= 20);
+    assert!(result.latencies["sync.rt"].count >= 20);
+    assert!(value(&result, "commit.requests") >= 20.0, "{:?}", result.values);
+    assert!(result.values["server_bytes_per_member"].value.is_finite());
+}
+
+#[test]
+fn consumer_groups_form_and_acknowledge_what_they_own() {
+    let result = fleet(Flags { protocol: Protocol::Consumer, commit_interval: "500ms".into(), ..flags() });
+    assert_eq!(result.latencies["join.rt"].count, 20);
+    assert!(result.latencies["extra_heartbeat.rt"].count >= 20, "each acknowledges its partitions");
+}
+
+#[test]
+fn static_members_over_shared_connections_form_groups_too() {
+    for protocol in [Protocol::Classic, Protocol::Consumer] {
+        let result = fleet(Flags { protocol, is_static: true, shared_conn: 1, ..flags() });
+        assert!(!result.latencies.contains_key("join_id.rt"), "static members are given no id first");
+        assert!(result.notes.iter().any(|note| note.contains("--shared-conn")), "{:?}", result.notes);
+    }
+}
+
+fn storm(flags: rebalance_storm::Flags) -> RunResult {
+    let gateway = Gateway::start(Options::new(2));
+    // Groups form before the storm.
+    let common = ringgate_bench::plan::Common { warmup: LONG, ..common(&gateway, Load::Own, LONG) };
+    let result = run::<RebalanceStorm>(&gateway, &common, &rebalance_storm::Plan::new(flags).expect("a plan"));
+    assert_eq!(result.latencies["stable"].count, 5, "{:?}", result.values);
+    assert!(result.latencies["recovery"].count >= 1, "{:?}", result.values);
+    assert_eq!(value(&result, "rebalances.unexpected"), 0.0, "{:?}", result.values);
+    result
+}
+
+#[test]
+fn groups_get_over_members_that_leave_one_after_the_other_and_come_back() {
+    for protocol in [Protocol::Classic, Protocol::Consumer] {
+        let result = storm(rebalance_storm::Flags {
+            fleet: Flags { protocol, ..flags() },
+            storm: Kind::Rolling,
+            return_after: "100ms".into(),
+            ..Default::default()
+        });
+        assert!(value(&result, "storm.leaves") >= 5.0, "each group began: {:?}", result.values);
+        assert!(value(&result, "rebalances") > 5.0, "{:?}", result.values);
+    }
+}
+
+#[test]
+fn groups_get_over_lost_connections_without_another_generation() {
+    let result = storm(rebalance_storm::Flags {
+        fleet: flags(),
+        storm: Kind::Reconnect,
+        cut: Cut::Rst,
+        storm_interval: "1m".into(),
+        ..Default::default()
+    });
+    assert_eq!(value(&result, "storm.reconnects"), 2.0, "once on each executor");
+    assert_eq!((result.latencies["recovery"].count, value(&result, "groups.not_recovered")), (5, 0.0));
+    assert_eq!(value(&result, "session_expiries"), 0.0);
+}
+
+#[test]
+fn partitions_that_topics_gain_are_assigned() {
+    for protocol in [Protocol::Classic, Protocol::Consumer] {
+        let result = storm(rebalance_storm::Flags {
+            fleet: Flags { protocol, ..flags() },
+            storm: Kind::AddPartitions,
+            storm_interval: "1m".into(),
+            gain: 5,
+            ..Default::default()
+        });
+        assert_eq!(value(&result, "storm.gains"), 2.0, "seen by each executor");
+        assert_eq!((result.latencies["recovery"].count, value(&result, "groups.not_recovered")), (5, 0.0));
+    }
+}
