@@ -10,4 +10,5 @@ mod common;
 mod commit_storm;
 mod connections;
 mod fleet;
+mod records;
 mod run;

@@ -26,6 +26,8 @@ use crate::scenario::fleet::codes::{ILLEGAL_GENERATION, MEMBER_ID_REQUIRED, REBA
 const REBALANCE_TIMEOUT: i16 = 1;
 const SEVERAL_GROUPS: i16 = 8;
 const SEVERAL_MEMBERS: i16 = 3;
+/// The last versions of OffsetCommit and OffsetFetch that name topics by their names.
+const BY_NAME: i16 = 9;
 
 /// A member, of the group with this id; partitions are numbered over all topics, `per_topic` of each.
 pub(super) struct Membership {
@@ -47,13 +49,20 @@ impl Membership {
         Membership { target, group, topics, per_topic, session, connection, id, generation: -1 }
     }
 
+    fn version(&self, api: ApiKey) -> Result<i16, CallError> {
+        self.target.version_up_to(
+            api,
+            if api == ApiKey::OffsetCommit || api == ApiKey::OffsetFetch { BY_NAME } else { i16::MAX },
+        )
+    }
+
     /// Asks the coordinator, over the connection that there is or a new one.
     async fn ask<R: Request>(
         &mut self,
         api: ApiKey,
         request: impl FnOnce(&Self, i16) -> R,
     ) -> Result<R::Response, CallError> {
-        let version = self.target.version(api)?;
+        let version = self.version(api)?;
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => {
@@ -187,7 +196,7 @@ impl Membership {
 
     /// The group's offsets of these partitions; 0, their first, where it has none.
     pub(super) async fn committed(&mut self, partitions: &[usize]) -> Result<Vec<(usize, i64)>, CallError> {
-        let version = self.target.version(ApiKey::OffsetFetch)?;
+        let version = self.version(ApiKey::OffsetFetch)?;
         let by_topic = self.by_topic(partitions.iter().map(|partition| (*partition, 0)));
         let answer = self
             .ask(ApiKey::OffsetFetch, |member, version| {

@@ -132,6 +132,8 @@ struct Times {
     prefill: Duration,
     drain: Duration,
     backlog_bytes: u64,
+    /// Producers went on meanwhile.
+    with_tail: bool,
     /// Somebody was not done when the window ended.
     undrained: bool,
     /// Fetches in the measured window, and those that brought nothing.
@@ -271,6 +273,11 @@ impl Scenario for Consume {
     }
 
     async fn drive(&mut self, seat: &Seat, window: Window) -> Result<(), Aborted> {
+        let feeds = !matches!(seat.common.load, Load::Own);
+        if !feeds {
+            // All of a backlog is measured: no producer has to come up to speed.
+            let _ = unless_told(&seat.stop, ringgate_runtime::sleep_until(window.measure_from)).await;
+        }
         let began = Instant::now();
         let mut draining = None;
         if self.plan.backlog > 0 {
@@ -280,11 +287,11 @@ impl Scenario for Consume {
             draining = Some(spawn_as("draining", drained(self.readers.clone(), ends)));
         }
         self.readers.iter().for_each(Reader::start);
-        let feeds = !matches!(seat.common.load, Load::Own);
         if feeds {
             self.producers.drive(seat, window).await;
         }
         let Some(mut draining) = draining else { return Ok(()) };
+        self.shared.note(|times| times.with_tail = feeds);
         // With a tail, the window is over by now; it is drained or it is not.
         let left = if feeds { Duration::ZERO } else { window.end.saturating_duration_since(Instant::now()) };
         match unless_told(&seat.stop, ringgate_runtime::timeout(left, &mut draining)).await {
@@ -356,10 +363,12 @@ impl Times {
         let drain = self.drain.as_secs_f64();
         put("drain_s", drain, Unit::Seconds);
         put("drain_bytes_per_s", bytes / drain, Unit::BytesPerSecond);
-        findings.notes.push(
-            "the backlog is drained from the schedule's start on, warm-up too: drain_s and drain_bytes_per_s are of the \
-             whole, rates of the measured window are of what was left for it"
-                .into(),
-        );
+        if self.with_tail {
+            findings.notes.push(
+                "the backlog is drained from the schedule's start on, warm-up too: drain_s and drain_bytes_per_s are of \
+                 the whole, beside what was produced meanwhile"
+                    .into(),
+            );
+        }
     }
 }
