@@ -60,7 +60,9 @@ fn one(name: &str, unit: Unit, pairs: &[(f64, f64)], noise: &[(f64, f64)], conte
     let noise_logarithms = self::logarithms(noise);
     let floor = median_interval(&noise_logarithms, CONFIDENCE, derive(context.seed, 1))
         .map(|(low, high)| low.abs().max(high.abs()).exp());
-    let interval = median_interval(&logarithms, CONFIDENCE, context.seed);
+    // Of fewer, all that lies between them is no interval of that confidence.
+    let enough_pairs = logarithms.len() >= PAIRS_MIN;
+    let interval = enough_pairs.then(|| median_interval(&logarithms, CONFIDENCE, context.seed)).flatten();
     let above = logarithms.iter().filter(|logarithm| **logarithm > 0.0).count();
     let below = logarithms.iter().filter(|logarithm| **logarithm < 0.0).count();
     let mut compared = ComparedMetric {
@@ -99,20 +101,19 @@ fn logarithms(pairs: &[(f64, f64)]) -> Vec<f64> {
 
 /// Why nobody can be named.
 fn doubt(compared: &ComparedMetric, context: &Context) -> Option<String> {
-    let pairs = compared.a.len();
     if compared.better == Better::Neither {
         return Some("neither more nor less is better".into());
     }
     if !context.complete {
         return Some("the comparison ended early".into());
     }
-    let (Some(ratio), Some((low, high))) = (compared.ratio, compared.interval) else {
+    let Some(ratio) = compared.ratio else {
         let same = compared.a == compared.b;
         return Some(if same { "alike in every pair".into() } else { "no ratio: it is 0 in some run".into() });
     };
-    if pairs < PAIRS_MIN {
-        return Some(format!("{pairs} pairs are too few to be sure: {PAIRS_MIN} are the least"));
-    }
+    let Some((low, high)) = compared.interval else {
+        return Some(format!("too few pairs: {PAIRS_MIN} are the least"));
+    };
     if !context.enough {
         return Some("too few values".into());
     }
@@ -249,10 +250,8 @@ mod tests {
         let mixed = [(1.0, 0.5), (1.0, 1.5), (1.0, 0.6), (1.0, 1.4), (1.0, 0.7), (1.0, 1.3)];
         assert_eq!(p99(&judge(&pairs(&mixed), &pairs(&NOISE), true, 1)).reason, "the interval spans 1");
         let few = [(1.0, 0.5); 5];
-        assert_eq!(
-            p99(&judge(&pairs(&few), &pairs(&NOISE), true, 1)).reason,
-            "5 pairs are too few to be sure: 6 are the least"
-        );
+        assert_eq!(p99(&judge(&pairs(&few), &pairs(&NOISE), true, 1)).reason, "too few pairs: 6 are the least");
+        assert_eq!(p99(&judge(&pairs(&few), &pairs(&NOISE), true, 1)).interval, None, "five values have none of 95 %");
         let many = [(1.0, 0.5); 6];
         assert_eq!(p99(&judge(&pairs(&many), &pairs(&NOISE), false, 1)).reason, "the comparison ended early");
         assert_eq!(p99(&judge(&pairs(&many), &[], true, 1)).reason, "the noise floor is not known");

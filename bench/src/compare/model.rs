@@ -153,7 +153,8 @@ pub struct ComparedMetric {
     pub ratios: Vec<f64>,
     /// Median of the ratios.
     pub ratio: Option<f64>,
-    /// Bootstrap interval of the median ratio, at [`Comparison::confidence`].
+    /// Bootstrap interval of the median ratio, at [`Comparison::confidence`]; `None` with fewer than six pairs, of which
+    /// there is none at that confidence.
     pub interval: Option<(f64, f64)>,
     /// Second run of A divided by the first, by pair of A against itself.
     pub noise_ratios: Vec<f64>,

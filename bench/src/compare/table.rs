@@ -18,7 +18,7 @@ pub fn page(comparison: &Comparison, paint: Paint) -> String {
     let _ = writeln!(page, "{}", paint.bold(&format!("{}: A is {}, B is {}", comparison.scenario, named(a), named(b))));
     let had = comparison.metrics.first().map_or((0, 0), |metric| (metric.a.len(), metric.noise_ratios.len()));
     let _ =
-        writeln!(page, "{} pairs {}, and A against itself in {} pairs for the noise\n", had.0, comparison.order, had.1);
+        writeln!(page, "pairs of A and B: {} ({}); of A and A, for the noise: {}\n", had.0, comparison.order, had.1);
     if !comparison.metrics.is_empty() {
         let _ = writeln!(page, "{}", table(comparison, paint));
     }
