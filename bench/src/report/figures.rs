@@ -5,6 +5,11 @@ use super::words::{errors, number, rate, span, value};
 use crate::quantity::{show, show_ns};
 use crate::result::{RunResult, Unit, Value};
 
+/// Values and spans that a scenario is run for, where it has them.
+const VALUES: [(&str, &str); 2] =
+    [("rss_per_conn", "Server memory per connection"), ("server_bytes_per_member", "Server memory per member")];
+const SPANS: [(&str, &str); 2] = [("stable", "Group stable within"), ("recovery", "Recovered within")];
+
 /// A figure: what it is, the number, what to know beside it.
 struct Figure {
     what: String,
@@ -52,6 +57,18 @@ fn figures(run: &RunResult) -> Vec<Figure> {
         let slowest = format!("slowest {}", show_ns(latency.max_ns));
         give("999 of 1,000 within", at("99.9"), slowest, false);
     }
+    for (series, what) in SPANS {
+        if let Some(latency) = run.latencies.get(series).filter(|latency| latency.count > 0) {
+            let median = latency.percentile_ns("50").unwrap_or(latency.max_ns);
+            let beside = format!("the slowest of {}; median {}", number(latency.count as f64), show_ns(median));
+            give(what, show_ns(latency.max_ns), beside, false);
+        }
+    }
+    for (name, what) in VALUES {
+        if let Some(value) = run.values.get(name) {
+            give(what, show(*value), String::new(), false);
+        }
+    }
     let errors = errors(run);
     let of = value(run, "requests").map_or_else(String::new, |requests| format!("of {} requests", number(requests)));
     give("Errors", number(errors as f64), of, errors > 0);
@@ -78,4 +95,27 @@ fn figures(run: &RunResult) -> Vec<Figure> {
     }
     give("Measured for", span(run.measured_s), format!("after {} of warm-up", span(run.warmup_s)), false);
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::result::{Unit, Value, example};
+
+    #[test]
+    fn what_a_scenario_is_run_for_is_among_the_figures() {
+        let mut run = example::run();
+        run.values.insert("rss_per_conn".into(), Value { value: 9_156.0, unit: Unit::Bytes });
+        let page = super::html(&run);
+        assert!(page.contains("Group stable within") && page.contains("the slowest of 10"), "{page}");
+        assert!(page.contains("<dt>Server memory per connection</dt><dd><strong>8.94 KiB</strong>"), "{page}");
+        assert!(!page.contains("Recovered within"));
+    }
+
+    #[test]
+    fn figures_that_may_not_be_believed_are_marked() {
+        let mut run = example::run();
+        assert!(!super::html(&run).contains("untrusted"));
+        run.verdict.valid = false;
+        assert!(super::html(&run).contains("untrusted"));
+    }
 }
