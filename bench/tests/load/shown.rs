@@ -16,12 +16,15 @@ fn server() -> Server {
 }
 
 fn load(server: &Server) -> String {
-    format!("floor --bootstrap {} --closed --in-flight 4 --duration 2s --warmup 1s", server.address)
+    lasting(server, "2s", "1s")
+}
+
+fn lasting(server: &Server, duration: &str, warmup: &str) -> String {
+    format!("floor --bootstrap {} --closed --in-flight 4 --duration {duration} --warmup {warmup}", server.address)
 }
 
 /// What a run shows on a terminal of 100 columns, as bytes were written, and on stdout.
-fn on_a_terminal(flags: &str, environment: &[(&str, &str)]) -> (String, String) {
-    let server = server();
+fn on_a_terminal(load: &str, flags: &str, environment: &[(&str, &str)]) -> (String, String) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
@@ -29,7 +32,7 @@ fn on_a_terminal(flags: &str, environment: &[(&str, &str)]) -> (String, String) 
     let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
     tcsetwinsize(&slave, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
     let out = tempfile::tempdir().unwrap();
-    let mut child = bench(&format!("{} {flags}", load(&server)))
+    let mut child = bench(&format!("{load} {flags}"))
         .arg("--out")
         .arg(out.path())
         .env_remove("NO_COLOR")
@@ -50,7 +53,8 @@ fn on_a_terminal(flags: &str, environment: &[(&str, &str)]) -> (String, String) 
 
 #[test]
 fn a_terminal_has_a_bar_with_stage_time_left_and_the_last_seconds_figures() {
-    let (shown, stdout) = on_a_terminal("", &[]);
+    let server = server();
+    let (shown, stdout) = on_a_terminal(&load(&server), "", &[]);
     for part in ["connecting", "warming up", "measuring", "1 s of 3 s, 2 s left", "/s", "p50", "p99.9", "errors 0"] {
         assert!(shown.contains(part), "{part} in {shown:?}");
     }
@@ -61,6 +65,9 @@ fn a_terminal_has_a_bar_with_stage_time_left_and_the_last_seconds_figures() {
 #[test]
 fn no_color_and_color_decide_over_paint() {
     let is_painted = |text: &str| text.contains("\x1b[1m");
+    let server = server();
+    let short = lasting(&server, "200ms", "0s");
+    let on_a_terminal = |flags: &str, environment: &[(&str, &str)]| on_a_terminal(&short, flags, environment);
     assert!(!is_painted(&on_a_terminal("", &[("NO_COLOR", "1")]).0));
     assert!(is_painted(&on_a_terminal("", &[("NO_COLOR", "")]).0), "an empty one is none");
     assert!(!is_painted(&on_a_terminal("--color never", &[]).0));
