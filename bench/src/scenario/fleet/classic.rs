@@ -16,9 +16,10 @@ use super::codes::{
     COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
     MEMBER_ID_REQUIRED, NOT_COORDINATOR, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID,
 };
-use super::driver::{Fleet, record, record_none};
+use super::driver::Fleet;
 use super::inbox::{Ask, Asked};
 use super::member::State;
+use super::operations::{record, record_none};
 use crate::client::{Answered, CallError, decode};
 
 /// Kafka's name of the protocol type of consumers.

@@ -6,9 +6,10 @@ use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartiti
 use kafka_protocol::messages::{OffsetCommitRequest, TopicName};
 
 use super::codes::REBALANCE_IN_PROGRESS;
-use super::driver::{Fleet, record, record_none};
+use super::driver::Fleet;
 use super::inbox::{Ask, Asked};
 use super::member::State;
+use super::operations::{record, record_none};
 use super::plan::Protocol;
 use crate::client::{Answered, CallError, decode};
 

@@ -10,9 +10,10 @@ use kafka_protocol::protocol::StrBytes;
 
 use super::assignor::number_of;
 use super::codes::{FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID};
-use super::driver::{Fleet, record, record_none};
+use super::driver::Fleet;
 use super::inbox::{Ask, Asked};
 use super::member::State;
+use super::operations::{record, record_none};
 use crate::client::{Answered, CallError, decode};
 
 /// Member epochs that say something else: a leaving member, and a static one that will be back.

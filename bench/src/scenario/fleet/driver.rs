@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use kafka_protocol::messages::{ApiKey, GroupId};
+use kafka_protocol::messages::GroupId;
 use kafka_protocol::protocol::StrBytes;
 use ringgate_runtime::Budget;
 use uuid::Uuid;
@@ -21,13 +21,14 @@ use super::group::Group;
 use super::inbox::{Ask, Asked, Event, Inbox};
 use super::links::Links;
 use super::member::{Member, NONE, State};
+use super::operations::{Operations, Versions};
 use super::plan::{Plan, Protocol};
 use super::storm::Storm;
 use super::timers::{Nanos, Timers};
-use crate::client::{Address, Answered, CallError, Permits, Target};
-use crate::engine::{LATENESS, SLOTS, UNSENT};
+use crate::client::{Answered, CallError, Permits, Target};
+use crate::engine::{SLOTS, UNSENT};
 use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, MEMBER_PAUSE};
-use crate::measure::{Recorder, SeriesId, Window};
+use crate::measure::{Recorder, Window};
 use crate::random::Random;
 use crate::scenario::{Seat, SetupError};
 use crate::stop::Stop;
@@ -69,95 +70,6 @@ pub(super) struct Place {
     pub finding: bool,
     /// The member that leads a classic group.
     pub leader: u32,
-}
-
-/// An operation's series.
-pub(super) struct Operation {
-    pub name: &'static str,
-    requests: &'static str,
-    rt: SeriesId,
-    st: SeriesId,
-    wt: SeriesId,
-}
-
-impl Operation {
-    fn new(recorder: &Recorder, name: &'static str, [requests, rt, st, wt]: [&'static str; 4]) -> Operation {
-        Operation { name, requests, rt: recorder.series(rt), st: recorder.series(st), wt: recorder.series(wt) }
-    }
-}
-
-pub(super) struct Operations {
-    pub join: Operation,
-    /// A join that came back with a member id and nothing else.
-    pub join_id: Operation,
-    pub sync: Operation,
-    pub heartbeat: Operation,
-    /// A heartbeat beside the schedule.
-    pub extra_heartbeat: Operation,
-    pub commit: Operation,
-    pub leave: Operation,
-    stable: SeriesId,
-    settle: SeriesId,
-    pub recovery: SeriesId,
-    lateness: SeriesId,
-}
-
-impl Operations {
-    fn new(recorder: &Recorder) -> Operations {
-        macro_rules! operation {
-            ($name:literal) => {
-                Operation::new(
-                    recorder,
-                    $name,
-                    [concat!($name, ".requests"), concat!($name, ".rt"), concat!($name, ".st"), concat!($name, ".wt")],
-                )
-            };
-        }
-        Operations {
-            join: operation!("join"),
-            join_id: operation!("join_id"),
-            sync: operation!("sync"),
-            heartbeat: operation!("heartbeat"),
-            extra_heartbeat: operation!("extra_heartbeat"),
-            commit: operation!("commit"),
-            leave: operation!("leave"),
-            stable: recorder.series("stable"),
-            settle: recorder.series("settle"),
-            recovery: recorder.series("recovery"),
-            lateness: recorder.series(LATENESS),
-        }
-    }
-}
-
-/// Versions in use.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Versions {
-    pub join: i16,
-    pub sync: i16,
-    pub heartbeat: i16,
-    pub commit: i16,
-    pub leave: i16,
-    pub consumer: i16,
-}
-
-impl Versions {
-    fn new(target: &Target, plan: &Plan) -> Result<Versions, CallError> {
-        // From version 10 on a commit names topics by id.
-        let commit = target.version_up_to(ApiKey::OffsetCommit, 9)?;
-        Ok(match plan.protocol {
-            Protocol::Classic => Versions {
-                join: target.version(ApiKey::JoinGroup)?,
-                sync: target.version(ApiKey::SyncGroup)?,
-                heartbeat: target.version(ApiKey::Heartbeat)?,
-                leave: target.version(ApiKey::LeaveGroup)?,
-                commit,
-                consumer: 0,
-            },
-            Protocol::Consumer => {
-                Versions { consumer: target.version(ApiKey::ConsumerGroupHeartbeat)?, commit, ..Versions::default() }
-            }
-        })
-    }
 }
 
 /// See the module.
@@ -657,47 +569,9 @@ impl Fleet {
         }
     }
 
-    /// The coordinator is asked for, unless it is already.
-    pub(super) fn find(&mut self, number: u32) {
-        let place = &mut self.groups[number as usize];
-        if std::mem::replace(&mut place.finding, true) {
-            return;
-        }
-        let (target, inbox, name) = (self.target.clone(), self.inbox.clone(), place.name.clone());
-        let find = async move {
-            let came = target.coordinator(&name).await;
-            inbox.put(Event::Coordinator { group: number, came });
-        };
-        ringgate_runtime::spawn_as("a coordinator's look-up", find).detach();
-    }
-
-    fn found(&mut self, number: u32, came: Result<Address, CallError>) {
-        self.groups[number as usize].finding = false;
-        match came {
-            Ok(address) => {
-                let broker = self.links.broker(address);
-                self.groups[number as usize].coordinator = Some(broker);
-                for member in self.members_of(number) {
-                    self.advance(member);
-                }
-            }
-            Err(error) => {
-                self.failed("find_coordinator", error.code(), Instant::now());
-                let at = self.now() + MEMBER_PAUSE.as_nanos() as Nanos;
-                self.timers.set(at, Due::Find(number));
-            }
-        }
-    }
-
     /// A group's members.
     pub(in crate::scenario) fn members_of(&self, group: u32) -> std::ops::Range<u32> {
         group * self.plan.members..(group + 1) * self.plan.members
-    }
-
-    /// The coordinator has moved, or was not there: it is asked for again.
-    pub(super) fn moved(&mut self, member: u32) {
-        let group = self.members[member as usize].group;
-        self.groups[group as usize].coordinator = None;
     }
 
     /// Whether the warm-up is over.
@@ -742,27 +616,4 @@ impl Fleet {
             (Ask::Leave, _) => self.left(asked, came, at),
         }
     }
-}
-
-/// Records an answer; on a schedule where it was meant for, otherwise as measured.
-pub(super) fn record(recorder: &Recorder, operation: &Operation, asked: &Asked, answered: &Answered, at: Instant) {
-    let span = |from: Instant, to: Instant| to.saturating_duration_since(from);
-    recorder.record(operation.rt, at, span(asked.intended, answered.received));
-    recorder.record(operation.st, at, span(answered.sent, answered.received));
-    recorder.record(operation.wt, at, span(asked.intended, answered.sent));
-    recorder.count(operation.requests, at, 1);
-}
-
-/// Records that there was no answer.
-pub(super) fn record_none(
-    recorder: &Recorder,
-    operation: &Operation,
-    asked: &Asked,
-    error: &CallError,
-    at: Instant,
-    known: Instant,
-) {
-    recorder.record(operation.rt, at, known.saturating_duration_since(asked.intended));
-    recorder.count(operation.requests, at, 1);
-    recorder.error(operation.name, error.code(), at);
 }
