@@ -35,9 +35,6 @@ pub const SERVER_WATCH: Duration = Duration::from_millis(100);
 /// Threads of the server in a row of the series, the busiest: as many as a chart can tell apart.
 pub const SERVER_THREADS_SHOWN: usize = 16;
 
-/// A thread that used less than this share of the busiest one's CPU has another task than it: a timer, a log.
-pub const WORKING_THREAD_SHARE: f64 = 0.01;
-
 /// The largest answer that is read: above what a Fetch of 50 MiB, the default of clients, may come to with its last
 /// batch whole.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;

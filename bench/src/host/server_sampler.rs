@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::limits::{SERVER_THREADS_SHOWN, SERVER_WATCH, WORKING_THREAD_SHARE};
+use crate::limits::{SERVER_THREADS_SHOWN, SERVER_WATCH};
 use crate::result::{Server, ServerRow, Thread};
 
 use super::cgroup::{CpuGroup, Throttled};
@@ -304,12 +304,20 @@ fn busiest(before: &Moment, after: &Moment, wall_s: f64) -> BTreeMap<String, f64
 }
 
 /// See [`Server::thread_imbalance`].
-fn imbalance(busiest_first: &[Thread]) -> f64 {
-    let most = busiest_first.first().map_or(0.0, |thread| thread.cpu_s);
-    let at_work = busiest_first.iter().take_while(|thread| thread.cpu_s > 0.0);
-    let at_work: Vec<f64> =
-        at_work.map(|thread| thread.cpu_s).filter(|cpu_s| *cpu_s >= most * WORKING_THREAD_SHARE).collect();
-    if at_work.is_empty() { 0.0 } else { most / (at_work.iter().sum::<f64>() / at_work.len() as f64) }
+fn imbalance(threads: &[Thread]) -> f64 {
+    let mut pools: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for thread in threads {
+        pools.entry(pool(&thread.name)).or_default().push(thread.cpu_s);
+    }
+    let sum = |pool: &[f64]| pool.iter().sum::<f64>();
+    let Some(pool) = pools.values().max_by(|a, b| sum(a).total_cmp(&sum(b))) else { return 0.0 };
+    let mean = sum(pool) / pool.len() as f64;
+    if mean > 0.0 { pool.iter().copied().fold(0.0, f64::max) / mean } else { 0.0 }
+}
+
+/// What threads of a kind share: the name without the number behind it.
+fn pool(name: &str) -> &str {
+    name.trim_end_matches(|letter: char| letter.is_ascii_digit()).trim_end_matches(['-', '_', '#', '/', ' '])
 }
 
 /// How much counters moved.
@@ -378,5 +386,26 @@ impl Drop for Watch {
             // It cannot panic: it has nothing that could be wrong.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_held_against_those_that_do_the_same_work() {
+        let of = |threads: &[(&str, f64)]| {
+            let threads =
+                threads.iter().zip(1..).map(|((name, cpu_s), id)| Thread { name: (*name).into(), id, cpu_s: *cpu_s });
+            imbalance(&threads.collect::<Vec<_>>())
+        };
+        // The guard and the files have work of their own; a shard that did nothing is out of balance.
+        assert_eq!(of(&[("shard-0", 3.0), ("shard-1", 1.0), ("file-0", 0.9), ("guard", 0.1)]), 1.5);
+        assert_eq!(of(&[("shard-0", 3.0), ("shard-1", 0.0)]), 2.0);
+        assert_eq!(of(&[("shard-0", 3.0), ("guard", 0.1)]), 1.0);
+        // Java's names are cut off at 15 bytes, before their numbers.
+        assert_eq!(of(&[("data-plane-kafk", 2.0), ("data-plane-kafk", 4.0), ("main", 1.0)]), 4.0 / 3.0);
+        assert_eq!((of(&[]), of(&[("main", 0.0)])), (0.0, 0.0));
     }
 }

@@ -271,7 +271,8 @@ pub struct Server {
     pub pss_end_bytes: Option<u64>,
     /// Open descriptors at the end.
     pub descriptors: u64,
-    /// Busiest thread's CPU over the mean of the threads that used at least 1 % of that; 0 when none used any.
+    /// The busiest thread's CPU over the mean of its kind: of the threads with the same name but for the number behind it
+    /// that together used most. 0 when none used any.
     pub thread_imbalance: f64,
     /// Its threads, busiest first.
     pub threads: Vec<Thread>,
