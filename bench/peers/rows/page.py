@@ -36,8 +36,8 @@ MORE_DIFFERENCES = """
 """
 
 
-def written(outcomes: dict[str, Outcome], machine: dict[str, str]) -> str:
-    parts = [HEAD, _machine(outcomes, machine), _summary(outcomes), _differences(outcomes)]
+def written(outcomes: dict[str, Outcome], machine: dict[str, str], remark: str) -> str:
+    parts = [HEAD, _machine(outcomes, machine), *([f"{remark}\n"] if remark else []), _summary(outcomes), _differences(outcomes)]
     parts += [_section(row, outcomes.get(row.name)) for row in ROWS]
     parts.append(AGAIN)
     return "\n".join(parts)
