@@ -16,7 +16,7 @@ use super::session::Session;
 use crate::client::{Address, CallError, Connection, Target};
 use crate::limits::{FETCHED_BYTES_MAX, RETRY_PAUSE};
 use crate::measure::{Phase, Recorder, SeriesId};
-use crate::producer::TopicRef;
+use crate::producer::{TopicRef, passes};
 use crate::scenario::SetupError;
 use crate::signal::Signal;
 
@@ -25,6 +25,9 @@ const VERSION_MAX: i16 = 17;
 /// Kafka's codes of a session that the broker does not know: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
 /// FETCH_SESSION_TOPIC_ID_ERROR.
 const SESSION_GONE: [i16; 3] = [70, 71, 106];
+
+/// OFFSET_OUT_OF_RANGE.
+const OFFSET_OUT_OF_RANGE: i16 = 1;
 
 /// What is looked at of what comes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -240,7 +243,6 @@ impl Inner {
     async fn fetch(self: Rc<Self>, leader: Address, partitions: Vec<usize>) {
         let failed = |error: CallError| {
             self.look_up_again(error.code());
-            self.recorder.error("fetch", error.code(), Instant::now());
         };
         let mut connection = match self.target.connect(&leader).await {
             Ok(connection) => connection,
@@ -286,6 +288,11 @@ impl Inner {
                 let index = usize::try_from(part.partition_index).ok().filter(|index| *index < self.per_topic);
                 let partition = topic * self.per_topic + index.ok_or_else(unknown)?;
                 if part.error_code != 0 {
+                    if part.error_code == OFFSET_OUT_OF_RANGE {
+                        // What it was to read next has been deleted: it goes on with what is left.
+                        let offset = &mut self.offsets.borrow_mut()[partition];
+                        *offset = part.log_start_offset.max(*offset);
+                    }
                     wrong = Some(part.error_code);
                     continue;
                 }
@@ -353,6 +360,11 @@ impl Inner {
 
     fn look_up_again(&self, code: i16) {
         *self.stats.borrow_mut().again.entry(code).or_default() += 1;
+        if passes(code) {
+            self.recorder.count("fetch_retries", Instant::now(), 1);
+        } else {
+            self.recorder.error("fetch", code, Instant::now());
+        }
         self.anew.give();
     }
 }

@@ -14,6 +14,7 @@ mod request;
 mod sender;
 
 pub use content::{Content, Due, Values};
+pub use outcome::passes;
 pub use queue::{Batch, Batching};
 pub use request::TopicRef;
 pub use sender::{Acks, Producer, Settings, Totals};

@@ -11,7 +11,7 @@ use crate::check::StreamId;
 use crate::client::{Answered, CallError, Complete, decode};
 
 use crate::measure::Phase;
-use crate::result::errors::{BAD_RESPONSE, TIMED_OUT};
+use crate::result::errors::{BAD_RESPONSE, DISCONNECTED, TIMED_OUT};
 
 /// Kafka's codes that pass: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER,
 /// REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR,
@@ -21,6 +21,12 @@ const PASSES: [i16; 11] = [3, 5, 6, 7, 13, 19, 20, 56, 74, 75, 100];
 const OUT_OF_ORDER: i16 = 45;
 /// DUPLICATE_SEQUENCE_NUMBER: it is there already.
 const DUPLICATE: i16 = 46;
+
+/// Whether a code is one that clients try again at, after they have looked up who leads: Kafka's own, or a connection
+/// that was lost.
+pub fn passes(code: i16) -> bool {
+    code == DISCONNECTED || PASSES.contains(&code)
+}
 
 /// A request that is out.
 pub(super) struct Waiting {
@@ -116,8 +122,7 @@ impl Inner {
 
     /// A batch was not taken: it goes out again, or has failed.
     pub(super) fn refused(self: &Rc<Self>, batch: Batch, code: i16, at: Instant) {
-        let disconnected = code == CallError::Disconnected.code();
-        let again = disconnected || PASSES.contains(&code) || self.settings.idempotent && code == OUT_OF_ORDER;
+        let again = passes(code) || self.settings.idempotent && code == OUT_OF_ORDER;
         let over = at.saturating_duration_since(batch.first_sent) >= self.settings.request_timeout;
         let mut state = self.state.borrow_mut();
         if again && !over && !state.ended && self.settings.acks != Acks::None {
