@@ -29,7 +29,7 @@ pub fn summary(run: &RunResult, paint: Paint) -> String {
         line(&mut page, "");
     }
     for (name, text) in facts(run, paint) {
-        let _ = writeln!(page, "  {name:<16}{text}");
+        let _ = writeln!(page, "  {name:<15} {text}");
     }
     for note in &run.notes {
         let _ = writeln!(page, "  {:<16}{}", "note", note);
