@@ -137,3 +137,53 @@ impl Content {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{KeyChoice, Sizes};
+
+    /// Partition, key and value of the first records of a producer with this seed.
+    fn first(seed: u64) -> Vec<(usize, Option<u32>, Vec<u8>)> {
+        let pool = Arc::new(Pool::make(&Sizes::Range(10..=100), 0.5, seed).unwrap());
+        let keys = Keys::new(KeyChoice::Zipf { skew: 1.0 }, 50, 0).with_seed(seed);
+        let mut content = Content::new(pool, Values::Plain, keys, (0..6).collect(), 6, seed);
+        let now = Instant::now();
+        let mut record = || {
+            let (partition, key) = content.choose();
+            let due = content.next(partition, key, now);
+            let value = content.with_value(partition, &due, now, &mut Vec::new(), <[u8]>::to_vec);
+            assert_eq!(value.len(), due.value_bytes as usize);
+            (partition, key, value)
+        };
+        (0..200).map(|_| record()).collect()
+    }
+
+    #[test]
+    fn the_same_seed_sends_the_same_records_to_the_same_partitions() {
+        assert_eq!(first(3), first(3));
+        assert_ne!(first(3), first(4));
+    }
+
+    #[test]
+    fn a_key_always_goes_to_the_partition_that_kafkas_own_producer_has_for_it() {
+        for (partition, key, _) in first(5) {
+            let key = crate::batch::key_bytes(key.expect("all have keys"));
+            assert_eq!(partition, crate::batch::partition_of(&key, 6));
+        }
+    }
+
+    #[test]
+    fn records_without_keys_stay_with_a_partition_until_it_has_a_batch_and_then_go_round() {
+        let pool = Arc::new(Pool::make(&Sizes::Fixed(10), 0.5, 1).unwrap());
+        let keys = Keys::new(KeyChoice::None, 1, 0);
+        let mut content = Content::new(pool, Values::Plain, keys, vec![2, 4], 6, 0);
+        assert_eq!((content.choose().0, content.choose().0), (2, 2));
+        content.move_on(4);
+        assert_eq!(content.choose().0, 2, "it was another one that has its batch");
+        content.move_on(2);
+        assert_eq!(content.choose().0, 4);
+        content.move_on(4);
+        assert_eq!(content.choose().0, 2);
+    }
+}
