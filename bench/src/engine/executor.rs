@@ -47,6 +47,7 @@ pub struct Driven {
 pub struct Part<S: Scenario> {
     pub executor: u16,
     pub executors: u16,
+    pub polls: bool,
     pub common: Common,
     pub plan: S::Plan,
     /// The server's process, when it is sampled.
@@ -61,12 +62,13 @@ pub struct Part<S: Scenario> {
 
 /// Does it; whatever happens ends with the stop or with [`Told::Finished`].
 pub async fn work<S: Scenario>(part: Part<S>) {
-    let Part { executor, executors, common, plan, server_pid, primary_rt, tell, shared, window, stop } = part;
+    let Part { executor, executors, polls, common, plan, server_pid, primary_rt, tell, shared, window, stop } = part;
     let (recorder, primary_rt) = Recorder::of(S::PRIMARY, primary_rt);
     let seat = Seat {
         executor,
         executors,
         server_pid,
+        polls,
         seed: derive(common.seed, executor.into()),
         primary_rt,
         common: Rc::new(common),

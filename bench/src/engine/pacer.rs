@@ -4,12 +4,12 @@ use std::future::poll_fn;
 use std::iter::Peekable;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ringgate_runtime::{Budget, sleep_until};
 
 use crate::engine::{Outstanding, Permit, Schedule, unless_told};
-use crate::limits::LATE_SENDS;
+use crate::limits::{LATE_SENDS, PACER_REST};
 use crate::measure::{Recorder, SeriesId, Window};
 use crate::plan::Arrivals;
 use crate::scenario::Seat;
@@ -40,6 +40,10 @@ pub struct Pacer {
     lateness: SeriesId,
     /// Where the latencies of unsent slots go, and what counts them.
     unsent: (SeriesId, &'static str),
+    /// How far apart two wake-ups are at least; nothing for an executor that polls.
+    rest: Duration,
+    /// When it last woke.
+    woke: Instant,
     /// Until when the target kept slots waiting.
     excused: Option<Instant>,
     /// The slot that was handed out last has been counted as overflow.
@@ -62,6 +66,8 @@ impl Pacer {
             stop: seat.stop.clone(),
             lateness: seat.recorder.series(LATENESS),
             unsent: (seat.primary_rt, UNSENT),
+            rest: if seat.polls { Duration::ZERO } else { PACER_REST },
+            woke: window.start,
             excused: None,
             overflowed: false,
             budget: Budget::new(),
@@ -86,12 +92,13 @@ impl Pacer {
         let now = Instant::now();
         if due.is_none_or(|due| due > now) {
             // A wait lets others run.
-            let until = due.unwrap_or(end);
+            let until = due.map_or(end, |due| due.max(self.woke + self.rest).min(end));
             if unless_told(&self.stop, sleep_until(until)).await.is_none() {
                 self.close(None);
                 return None;
             }
             self.budget.renew();
+            self.woke = Instant::now();
         } else {
             self.budget.turn().await;
         }

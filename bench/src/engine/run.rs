@@ -154,7 +154,19 @@ pub fn run<S: Scenario>(
         let (executors, server_pid, tell) = (how.executors, how.server_pid, tell.clone());
         let (common, plan) = (common.clone(), plan.clone());
         move || {
-            work::<S>(Part { executor, executors, common, plan, server_pid, primary_rt, tell, shared, window, stop })
+            work::<S>(Part {
+                executor,
+                executors,
+                polls: spin,
+                common,
+                plan,
+                server_pid,
+                primary_rt,
+                tell,
+                shared,
+                window,
+                stop,
+            })
         }
     });
     how.interrupt.listen(move || {

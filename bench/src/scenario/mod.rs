@@ -37,6 +37,8 @@ pub struct Seat {
     pub common: Rc<Common>,
     /// The server's process, when it is on this machine and to be looked at.
     pub server_pid: Option<u32>,
+    /// Whether this executor polls instead of sleeping (`--pace spin`).
+    pub polls: bool,
     /// Where latencies, counts and errors go.
     pub recorder: Recorder,
     /// The primary operation's response times.
