@@ -66,6 +66,10 @@ cost:
     cargo run --release -p ringgate-group --example cost
     cargo run --release -p ringgate-group --example cost -- memory
 
+# Load a target: `just bench produce --bootstrap 127.0.0.1:9092 --rate 10k --out runs`, `just bench list`
+bench *ARGS:
+    cargo run --release -p ringgate-bench -- {{ ARGS }}
+
 # Numbers to hold: installs Apache Kafka and kfake, measures each row against them, writes docs/PERFORMANCE.md
 peers *FLAGS:
     bench/peers/measure {{ FLAGS }}
