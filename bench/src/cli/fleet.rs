@@ -1,6 +1,7 @@
 //! `fleet`'s and `rebalance-storm`'s flags are the scenarios' own.
 
 use super::ScenarioArgs;
+use super::scenario::{enough_descriptors, one_for_each};
 use crate::plan::{Common, Load, UsageError};
 use crate::scenario::fleet::{Flags, Fleet, Plan};
 use crate::scenario::rebalance_storm::{self, RebalanceStorm};
@@ -16,6 +17,10 @@ impl ScenarioArgs for Flags {
         paced_by_itself(common)?;
         Plan::new(self.clone())
     }
+
+    fn fits(plan: &Plan, _: &Common, threads: u16) -> Result<(), UsageError> {
+        groups_fit(plan, threads)
+    }
 }
 
 impl ScenarioArgs for rebalance_storm::Flags {
@@ -25,6 +30,21 @@ impl ScenarioArgs for rebalance_storm::Flags {
     fn plan(&self, common: &Common) -> Result<rebalance_storm::Plan, UsageError> {
         paced_by_itself(common)?;
         rebalance_storm::Plan::new(self.clone())
+    }
+
+    fn fits(plan: &rebalance_storm::Plan, _: &Common, threads: u16) -> Result<(), UsageError> {
+        groups_fit(&plan.fleet, threads)
+    }
+}
+
+/// Executors share groups; what connections there are is for `--members` or `--shared-conn` to say.
+fn groups_fit(plan: &Plan, threads: u16) -> Result<(), UsageError> {
+    one_for_each("groups", plan.groups.into(), threads)?;
+    if plan.shared_conn == 0 {
+        enough_descriptors("members", plan.members.into(), plan.all_members().into())
+    } else {
+        let connections = u64::from(plan.shared_conn) * u64::from(threads);
+        enough_descriptors("shared-conn", plan.shared_conn.into(), connections)
     }
 }
 

@@ -19,8 +19,7 @@ pub trait ScenarioArgs: clap::Args {
     type Scenario: Scenario;
     /// Whether `--rate` or `--closed` must say how much load; otherwise the scenario's own flags do.
     const PACED: bool = true;
-    /// Whether executors share `--connections`, so that there must be one for each; otherwise the scenario's own flags say
-    /// how many there are.
+    /// Whether executors share `--connections`, so that there must be one for each.
     const SHARES_CONNECTIONS: bool = true;
 
     /// What `--rate` comes to, in slots per second.
@@ -36,6 +35,18 @@ pub trait ScenarioArgs: clap::Args {
     /// # Errors
     /// The first that cannot be.
     fn plan(&self, common: &Common) -> Result<<Self::Scenario as Scenario>::Plan, UsageError>;
+
+    /// Checks that each of `threads` executors has its part of the load, and that this process can hold the connections. By
+    /// default these are `--connections`.
+    ///
+    /// # Errors
+    /// What does not fit.
+    fn fits(_plan: &<Self::Scenario as Scenario>::Plan, common: &Common, threads: u16) -> Result<(), UsageError> {
+        if Self::SHARES_CONNECTIONS {
+            one_for_each("connections", common.connections as u64, threads)?;
+        }
+        enough_descriptors("connections", common.connections as u64, common.connections as u64)
+    }
 }
 
 /// A scenario's command.
@@ -93,12 +104,8 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
     let short = uuid::Uuid::new_v4().simple().to_string()[..8].to_string();
     let search = args.common.search.plan(|text| args.own.rate(text)).map_err(usage)?;
     let common = args.common.common(args.load(search.as_ref()).map_err(usage)?, &short).map_err(usage)?;
-    if A::SHARES_CONNECTIONS && common.connections < usize::from(args.common.threads) {
-        let allowed = format!("at least one for each of --threads {}", args.common.threads);
-        return Err(usage(UsageError { flag: "connections", value: common.connections.to_string(), allowed }));
-    }
     let plan = args.own.plan(&common).map_err(usage)?;
-    enough_descriptors(&common).map_err(usage)?;
+    A::fits(&plan, &common, args.common.threads).map_err(usage)?;
     let gate = args.gate.gate().map_err(usage)?;
     if args.show.check {
         return Ok(Exit::Fine);
@@ -147,15 +154,24 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
     })
 }
 
-/// Whether this process can hold the connections.
-fn enough_descriptors(common: &Common) -> Result<(), UsageError> {
+/// Checks that there is one of what a flag gives for each executor.
+pub(super) fn one_for_each(flag: &'static str, value: u64, threads: u16) -> Result<(), UsageError> {
+    if value >= u64::from(threads) {
+        return Ok(());
+    }
+    let allowed = format!("at least one for each of --threads {threads}");
+    Err(UsageError { flag, value: value.to_string(), allowed })
+}
+
+/// Checks that this process can hold the connections that a flag's value comes to.
+pub(super) fn enough_descriptors(flag: &'static str, value: u64, connections: u64) -> Result<(), UsageError> {
     let most = host::connections_max();
-    if common.connections as u64 <= most {
+    if connections <= most {
         return Ok(());
     }
     let allowed = format!(
-        "at most {most}, for the hard limit of open files keeps this process from holding more: raise it (ulimit -Hn as \
-         root, LimitNOFILE= in a unit, nofile in limits.conf)"
+        "at most {most} connections, for the hard limit of open files keeps this process from holding more: raise it \
+         (ulimit -Hn as root, LimitNOFILE= in a unit, nofile in limits.conf)"
     );
-    Err(UsageError { flag: "connections", value: common.connections.to_string(), allowed })
+    Err(UsageError { flag, value: value.to_string(), allowed })
 }

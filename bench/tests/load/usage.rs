@@ -27,6 +27,9 @@ fn wrong_usage_names_flag_value_and_what_is_allowed_and_exits_2() {
         ("floor --bootstrap h:1 --search rt.p99<5ms --rate 10", &["--search", "--rate"]),
         ("floor --bootstrap h:1 --search rt.p99<5ms --search-to 10", &["--search-to 10", "--search-from"]),
         ("floor --bootstrap h:1 --rate 1 --search-window 1s", &["--search"]),
+        ("fleet --bootstrap h:1 --groups 1 --threads 2", &["--groups 1", "--threads 2"]),
+        ("rebalance-storm --bootstrap h:1 --groups 1 --threads 2", &["--groups 1", "--threads 2"]),
+        ("fleet --bootstrap h:1 --shared-conn 4000000000", &["--shared-conn 4000000000", "ulimit -Hn"]),
         ("flor", &["flor", "floor"]),
     ] {
         let ran = Ran::of(
@@ -37,6 +40,16 @@ fn wrong_usage_names_flag_value_and_what_is_allowed_and_exits_2() {
         for part in named {
             assert!(ran.stderr.contains(part), "{arguments}: {part} in {}", ran.stderr);
         }
+    }
+}
+
+#[test]
+fn scenarios_that_make_connections_by_their_own_flags_want_no_connections_for_each_thread() {
+    for arguments in
+        ["fleet", "fleet --shared-conn 2", "rebalance-storm --storm kill", "commit-storm --rate 1", "churn --rate 1"]
+    {
+        let ran = Ran::to_end(&format!("{arguments} --bootstrap h:1 --threads 2 --check"));
+        assert_eq!(ran.exit, 0, "{arguments}: {}", ran.stderr);
     }
 }
 
