@@ -21,8 +21,17 @@ def start(command: list[str], log: pathlib.Path, out: pathlib.Path | None = None
     """Starts it with its stderr, and stdout unless that is wanted apart, in the log; gives its pid."""
     with log.open("ab") as errors, (out or log).open("ab") as output:
         # A session of its own: Ctrl-C in a terminal ends the measurement, which then stops its servers in order.
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=cwd,
-                                start_new_session=True).pid
+        pid = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=cwd,
+                               start_new_session=True).pid
+    be_as_nice_as_this(pid)
+    return pid
+
+
+def be_as_nice_as_this(pid: int) -> None:
+    """Where a session is a scheduling group of its own, only the group's nice value counts beside other sessions."""
+    group = pathlib.Path(f"/proc/{pid}/autogroup")
+    if group.exists() and (nice := os.nice(0)) != 0:
+        group.write_text(str(nice))
 
 
 def began(pid: int) -> int | None:
