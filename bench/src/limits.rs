@@ -184,6 +184,9 @@ pub const LOBBY_KEPT: usize = 256;
 /// Before a member tries again what failed, as clients' `retry.backoff.ms`.
 pub const MEMBER_PAUSE: Duration = Duration::from_millis(100);
 
+/// Bytes of an answer to a Fetch of a fleet's member, about: what many members may have come at once stays small.
+pub const FLEET_FETCH_BYTES: i32 = 64 << 10;
+
 /// Events and timers that a fleet looks at before others get their turn.
 pub const FLEET_TURN: usize = 128;
 

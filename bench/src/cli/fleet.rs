@@ -40,10 +40,12 @@ impl ScenarioArgs for rebalance_storm::Flags {
 /// Executors share groups; what connections there are is for `--members` or `--shared-conn` to say.
 fn groups_fit(plan: &Plan, threads: u16) -> Result<(), UsageError> {
     one_for_each("groups", plan.groups.into(), threads)?;
+    // Members that fetch have a second one, at least.
+    let each = if plan.poll.is_some() { 2 } else { 1 };
     if plan.shared_conn == 0 {
-        enough_descriptors("members", plan.members.into(), plan.all_members().into())
+        enough_descriptors("members", plan.members.into(), each * u64::from(plan.all_members()))
     } else {
-        let connections = u64::from(plan.shared_conn) * u64::from(threads);
+        let connections = each * u64::from(plan.shared_conn) * u64::from(threads);
         enough_descriptors("shared-conn", plan.shared_conn.into(), connections)
     }
 }

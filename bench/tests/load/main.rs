@@ -7,6 +7,7 @@ mod churn;
 mod commit_storm;
 mod common;
 mod cut;
+mod fleet;
 mod floor;
 mod gate;
 mod idle;

@@ -18,6 +18,12 @@ pub trait Speaks: Send + Sync {
     fn commits(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
+    /// Appends a batch to a partition.
+    fn append(&self, _topic: &str, _partition: i32, _batch: &[u8]) {}
+    /// How often each partition was fetched, by topic and partition.
+    fn fetched(&self) -> BTreeMap<(String, i32), u64> {
+        BTreeMap::new()
+    }
 }
 
 /// Sends frames back.

@@ -1,4 +1,4 @@
-//! Enough of a Kafka broker to be loaded: topics, records in memory, offsets, heartbeats.
+//! Enough of a Kafka broker to be loaded: topics, records in memory, offsets, heartbeats, groups of one member each.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use kafka_protocol::messages::api_versions_response::ApiVersion;
 use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
 use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
 use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use kafka_protocol::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
@@ -31,7 +32,7 @@ const DUPLICATE_SEQUENCE: i16 = 46;
 const LATEST: i64 = -1;
 
 /// APIs, the highest version that names topics by their names, and whether delays and faults concern it.
-const APIS: [(ApiKey, i16, bool); 14] = [
+const APIS: [(ApiKey, i16, bool); 16] = [
     (ApiKey::ApiVersions, 3, false),
     (ApiKey::Metadata, 9, false),
     (ApiKey::CreateTopics, 5, false),
@@ -45,6 +46,8 @@ const APIS: [(ApiKey, i16, bool); 14] = [
     (ApiKey::OffsetCommit, 8, true),
     (ApiKey::OffsetFetch, 7, true),
     (ApiKey::LeaveGroup, 3, false),
+    (ApiKey::JoinGroup, 5, false),
+    (ApiKey::SyncGroup, 3, false),
     (ApiKey::SaslHandshake, 1, false),
 ];
 
@@ -87,6 +90,10 @@ pub struct Broker {
     offsets: Mutex<BTreeMap<(String, String, i32), i64>>,
     /// Requests by group.
     commits: Mutex<BTreeMap<String, u64>>,
+    /// The generation of each group.
+    generations: Mutex<BTreeMap<String, i32>>,
+    /// How often each partition was fetched.
+    fetched: Mutex<BTreeMap<(String, i32), u64>>,
 }
 
 impl Broker {
@@ -102,6 +109,8 @@ impl Broker {
             producers: AtomicU64::new(0),
             offsets: Mutex::default(),
             commits: Mutex::default(),
+            generations: Mutex::default(),
+            fetched: Mutex::default(),
         }
     }
 }
@@ -109,6 +118,15 @@ impl Broker {
 impl Speaks for Broker {
     fn commits(&self) -> BTreeMap<String, u64> {
         self.commits.lock().expect("nobody panics with it").clone()
+    }
+
+    fn append(&self, topic: &str, partition: i32, batch: &[u8]) {
+        let mut logs = self.logs.lock().expect("nobody panics with it");
+        logs.entry((topic.into(), partition)).or_default().append(Bytes::copy_from_slice(batch), || None);
+    }
+
+    fn fetched(&self) -> BTreeMap<(String, i32), u64> {
+        self.fetched.lock().expect("nobody panics with it").clone()
     }
 
     fn is_counted(&self, mut frame: &[u8]) -> bool {
@@ -195,6 +213,12 @@ impl Broker {
             ApiKey::Fetch => asked.with(&self.fetch(&asked.read(), asked.error)),
             ApiKey::Heartbeat => asked.with(&HeartbeatResponse::default().with_error_code(asked.error)),
             ApiKey::LeaveGroup => asked.with(&LeaveGroupResponse::default()),
+            ApiKey::JoinGroup => asked.with(&self.join(&asked.read())),
+            ApiKey::SyncGroup => {
+                let request: SyncGroupRequest = asked.read();
+                let own = request.assignments.into_iter().next().expect("its member leads it");
+                asked.with(&SyncGroupResponse::default().with_assignment(own.assignment))
+            }
             ApiKey::OffsetCommit => asked.with(&self.commit(&asked.read(), asked.error, asked.forget)),
             ApiKey::OffsetFetch => asked.with(&self.committed(&asked.read(), asked.error)),
             api => panic!("the tests' server does not know {api:?}"),
@@ -251,7 +275,30 @@ impl Broker {
         (request.acks != 0).then(|| asked.with(&ProduceResponse::default().with_responses(responses)))?
     }
 
+    /// Whoever joins a group is its only member, and leads it.
+    fn join(&self, request: &JoinGroupRequest) -> JoinGroupResponse {
+        let mut generations = self.generations.lock().expect("nobody panics with it");
+        let generation = generations.entry(request.group_id.to_string()).or_default();
+        *generation += 1;
+        let id = StrBytes::from_static_str("the member");
+        let protocol = request.protocols.first().expect("a protocol");
+        let member = JoinGroupResponseMember::default().with_member_id(id.clone());
+        JoinGroupResponse::default()
+            .with_generation_id(*generation)
+            .with_protocol_name(Some(protocol.name.clone()))
+            .with_leader(id.clone())
+            .with_member_id(id)
+            .with_members(vec![member.with_metadata(protocol.metadata.clone())])
+    }
+
     fn fetch(&self, request: &FetchRequest, error: i16) -> FetchResponse {
+        let asked = request
+            .topics
+            .iter()
+            .flat_map(|topic| topic.partitions.iter().map(|partition| (topic.topic.to_string(), partition.partition)));
+        for partition in asked {
+            *self.fetched.lock().expect("nobody panics with it").entry(partition).or_default() += 1;
+        }
         let logs = self.logs.lock().expect("nobody panics with it");
         let topics = request.topics.iter().map(|topic| {
             let partitions = topic.partitions.iter().map(|wanted| {

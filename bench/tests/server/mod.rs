@@ -8,6 +8,7 @@
 mod connection;
 pub mod kafka;
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -112,6 +113,16 @@ impl Server {
     /// How many requests came that have a number.
     pub fn requests(&self) -> u64 {
         self.shared.came.load(Ordering::SeqCst)
+    }
+
+    /// Appends a batch to a partition of a Kafka server.
+    pub fn append(&self, topic: &str, partition: i32, batch: &[u8]) {
+        self.speaks.append(topic, partition, batch);
+    }
+
+    /// How often each partition was fetched, by topic and partition.
+    pub fn fetched(&self) -> BTreeMap<(String, i32), u64> {
+        self.speaks.fetched()
     }
 
     /// OffsetCommit requests of groups whose name is one of these.

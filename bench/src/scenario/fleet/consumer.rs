@@ -167,6 +167,7 @@ impl Fleet {
             row.assignment = new.clone().into_boxed_slice();
             row.owes_heartbeat = true;
             self.groups[group as usize].group.ownership.take(member, new);
+            self.fetch_owned(member);
         }
         if !self.members[member as usize].owes_heartbeat {
             self.is_well(member);

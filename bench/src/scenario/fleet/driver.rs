@@ -17,6 +17,7 @@ use ringgate_runtime::Budget;
 use uuid::Uuid;
 
 use super::assignor::subscription;
+use super::fetchers::Fetchers;
 use super::group::Group;
 use super::inbox::{Ask, Asked, Event, Inbox};
 use super::links::Links;
@@ -59,6 +60,8 @@ pub(super) enum Due {
     Find(u32),
     /// Something of the storm's.
     Storm(u32),
+    /// A member's next fetch, by the fetcher that was born as this one.
+    Fetch(u32, u32),
 }
 
 /// A group and where it is coordinated.
@@ -88,6 +91,8 @@ pub struct Fleet {
     pub(super) groups: Vec<Place>,
     pub(super) members: Vec<Member>,
     pub(super) links: Links,
+    /// Of members that fetch.
+    pub(super) fetchers: Fetchers,
     pub(super) connecting: Permits,
     pub(super) recorder: Recorder,
     pub(super) operations: Operations,
@@ -140,6 +145,7 @@ impl Fleet {
         let members: Vec<Member> =
             (0..groups.len() as u32 * plan.members).map(|m| Member::new(m / plan.members)).collect();
         let own = if plan.shared_conn == 0 { members.len() } else { 0 };
+        let fetching = if plan.poll.is_some() { members.len() } else { 0 };
         let mut fleet = Fleet {
             plan: Rc::new(plan.clone()),
             subscription: subscription(&topics.names),
@@ -153,6 +159,7 @@ impl Fleet {
             groups,
             members,
             links: Links::new(own),
+            fetchers: Fetchers::new(fetching),
             connecting: Permits::new(FLEET_CONNECTING_MAX),
             recorder: seat.recorder.clone(),
             operations: Operations::new(&seat.recorder),
@@ -171,6 +178,10 @@ impl Fleet {
             place.coordinator = Some(fleet.links.broker(address));
         }
         fleet.connect_all(own).await?;
+        if plan.poll.is_some() {
+            let led = super::polls::led(&fleet.target, &fleet.topics, true).await?;
+            fleet.are_led(Ok(led));
+        }
         Ok(fleet)
     }
 
@@ -275,6 +286,7 @@ impl Fleet {
             Event::Lost { link, attempt } => self.lost(link, attempt),
             Event::Coordinator { group, came } => self.found(group, came),
             Event::Gained(came) => self.gained(came),
+            Event::Led(came) => self.are_led(came),
         }
     }
 
@@ -317,6 +329,7 @@ impl Fleet {
                 }
             }
             Due::Find(group) => self.find(group),
+            Due::Fetch(member, born) => self.fetch_is_due(at, member, born),
             Due::Storm(what) => self.of_storm(|storm, fleet| storm.due(fleet, at, what)),
         }
     }
@@ -459,6 +472,7 @@ impl Fleet {
             self.timers.set(now + commit, Due::Commit(member, life));
         }
         self.leave_lobby(member);
+        self.fetch_owned(member);
         if self.plan.closed {
             self.advance(member);
         }
@@ -489,6 +503,7 @@ impl Fleet {
             row.generation = 0;
             self.release_all(member);
         }
+        self.fetch_owned(member);
         if pause {
             self.pause(member);
         } else {
@@ -614,6 +629,7 @@ impl Fleet {
             (Ask::Join | Ask::Heartbeat | Ask::ExtraHeartbeat, _) => self.told(asked, came, at),
             (Ask::Commit, _) => self.committed(asked, came, at),
             (Ask::Leave, _) => self.left(asked, came, at),
+            (Ask::Fetch(born), _) => self.fetched(asked, born, came, at),
         }
     }
 }

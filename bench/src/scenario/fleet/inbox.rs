@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use super::polls::Led;
 use crate::client::{Address, Answered, CallError, Complete, Connection};
 
 /// What has happened.
@@ -44,6 +45,8 @@ pub enum Event {
     },
     /// Topics have so many partitions each now, or cannot be given them.
     Gained(Result<u32, String>),
+    /// Who leads partitions is known, or cannot be looked up.
+    Led(Result<Led, CallError>),
 }
 
 /// A request that is out.
@@ -74,6 +77,8 @@ pub enum Ask {
     Commit,
     /// LeaveGroup.
     Leave,
+    /// Fetch, of the fetcher that was born as this one.
+    Fetch(u32),
 }
 
 /// The one who looks waits here; a handle.

@@ -17,6 +17,8 @@ pub(super) struct Place {
     /// Counts connections, to tell what is heard of an earlier one.
     attempt: u32,
     connecting: bool,
+    /// It is for fetches.
+    fetches: bool,
     /// Members to go on when it is connected.
     waiting: Vec<u32>,
 }
@@ -28,6 +30,8 @@ pub(super) struct Links {
     brokers: Vec<Address>,
     /// With shared connections, the first of each broker's; `NONE` before there is one.
     shared: Vec<u32>,
+    /// The same for fetches.
+    shared_fetches: Vec<u32>,
     /// With shared connections, by broker: connections of members that have joined.
     lobby: Vec<Vec<u32>>,
     /// Places that nobody uses.
@@ -50,6 +54,7 @@ impl Links {
         let number = known.unwrap_or_else(|| {
             self.brokers.push(address);
             self.shared.push(NONE);
+            self.shared_fetches.push(NONE);
             self.lobby.push(Vec::new());
             self.brokers.len() - 1
         });
@@ -73,6 +78,16 @@ impl Links {
             self.places.resize_with(self.places.len() + shared as usize, Place::default);
         }
         self.shared[broker as usize] + member % shared
+    }
+
+    /// Where a member's fetches go, where members share.
+    fn shared_fetches(&mut self, member: u32, broker: u32, shared: u32) -> u32 {
+        if self.shared_fetches[broker as usize] == NONE {
+            self.shared_fetches[broker as usize] = self.places.len() as u32;
+            let place = || Place { fetches: true, ..Place::default() };
+            self.places.resize_with(self.places.len() + shared as usize, place);
+        }
+        self.shared_fetches[broker as usize] + member % shared
     }
 
     fn usable(&self, place: u32, broker: u32) -> bool {
@@ -131,10 +146,33 @@ impl Fleet {
         }
     }
 
+    /// The connection for a fetcher, if it stands; otherwise the member's fetches go on when it does.
+    pub(super) fn fetch_place(&mut self, member: u32, born: u32, broker: u32) -> Option<u32> {
+        let place = if self.plan.shared_conn > 0 {
+            self.links.shared_fetches(member, broker, self.plan.shared_conn)
+        } else {
+            let fetcher = self.fetchers.one(member, born)?;
+            if fetcher.place == NONE {
+                fetcher.place = self.links.place();
+                self.links.places[fetcher.place as usize].fetches = true;
+            }
+            fetcher.place
+        };
+        self.reach(place, broker, member)
+    }
+
+    /// A fetcher is gone: its own connection, if it had one, is closed.
+    pub(super) fn end_fetch_place(&mut self, place: u32) {
+        if place != NONE {
+            self.drop_place(place);
+        }
+    }
+
     fn drop_place(&mut self, number: u32) {
         let place = &mut self.links.places[number as usize];
         place.attempt += 1;
         place.connecting = false;
+        place.fetches = false;
         place.waiting.clear();
         // Closed.
         place.link = None;
@@ -173,13 +211,19 @@ impl Fleet {
             return;
         }
         place.connecting = false;
+        let (fetches, broker) = (place.fetches, place.broker);
         let waiting = std::mem::take(&mut place.waiting);
         match came {
             Ok(connection) => {
                 let inbox = self.inbox.clone();
                 place.link = Some(connection.linked(move |_| inbox.put(Event::Lost { link: number, attempt })));
                 for member in waiting {
-                    self.advance(member);
+                    if fetches { self.fetch_all_due(member) } else { self.advance(member) }
+                }
+            }
+            Err(error) if fetches => {
+                for member in waiting {
+                    self.fetch_has_no_connection(member, broker, &error);
                 }
             }
             Err(error) => {
@@ -198,7 +242,12 @@ impl Fleet {
         if place.attempt != attempt || place.link.take().is_none() {
             return;
         }
+        let fetches = place.fetches;
         self.count("connections.lost", 1);
+        if fetches {
+            // Those with a Fetch out are told by it, others connect again for their next.
+            return;
+        }
         for member in self.who_lives_at(number) {
             // Those with a heartbeat out are told by it.
             if self.is_cut_off(member) && !self.members[member as usize].heartbeat_out {
@@ -236,6 +285,10 @@ impl Fleet {
             return;
         }
         self.cut_place(member, reset);
+        let fetches: Vec<u32> = self.fetchers.of(member).iter().map(|fetcher| fetcher.place).collect();
+        for place in fetches.into_iter().filter(|place| *place != NONE) {
+            self.cut_place(place, reset);
+        }
     }
 
     fn cut_place(&mut self, number: u32, reset: bool) {
@@ -253,11 +306,15 @@ impl Fleet {
         if self.plan.shared_conn > 0 {
             return;
         }
-        let place = &mut self.links.places[member as usize];
-        place.attempt += 1;
-        place.connecting = false;
-        place.waiting.clear();
-        self.links.abandoned.extend(place.link.take());
+        let fetches = self.fetchers.of(member).iter().map(|fetcher| fetcher.place).filter(|place| *place != NONE);
+        let places: Vec<u32> = std::iter::once(member).chain(fetches).collect();
+        for place in places {
+            let place = &mut self.links.places[place as usize];
+            place.attempt += 1;
+            place.connecting = false;
+            place.waiting.clear();
+            self.links.abandoned.extend(place.link.take());
+        }
     }
 
     /// Ends all connections at once.

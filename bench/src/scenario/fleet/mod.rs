@@ -13,12 +13,14 @@ mod commits;
 mod consumer;
 mod coordinators;
 mod driver;
+mod fetchers;
 mod group;
 mod inbox;
 mod links;
 mod member;
 mod operations;
 mod plan;
+mod polls;
 mod storm;
 mod timers;
 
@@ -147,6 +149,9 @@ impl Members {
                 "Members shared connections (--shared-conn): what a target takes per connection is not in this result"
                     .into(),
             );
+        }
+        if self.plan.poll.is_some() && self.plan.shared_conn > 0 {
+            notes.push("Fetches shared connections (--shared-conn), so none of them waited at the target".into());
         }
         let mut checks = Checks::default();
         let all = |of: fn(&crate::check::Ownership) -> u64| -> u64 {

@@ -10,6 +10,9 @@ use crate::client::{Answered, CallError, Target};
 use crate::engine::LATENESS;
 use crate::measure::{Recorder, SeriesId};
 
+/// The highest version of Fetch that is asked: nothing of what later ones bring is used.
+const FETCH_VERSION_MAX: i16 = 17;
+
 /// An operation's series.
 pub(super) struct Operation {
     pub name: &'static str,
@@ -35,6 +38,7 @@ pub(super) struct Operations {
     pub extra_heartbeat: Operation,
     pub commit: Operation,
     pub leave: Operation,
+    pub fetch: Operation,
     pub stable: SeriesId,
     pub settle: SeriesId,
     pub recovery: SeriesId,
@@ -60,6 +64,7 @@ impl Operations {
             extra_heartbeat: operation!("extra_heartbeat"),
             commit: operation!("commit"),
             leave: operation!("leave"),
+            fetch: operation!("fetch"),
             stable: recorder.series("stable"),
             settle: recorder.series("settle"),
             recovery: recorder.series("recovery"),
@@ -77,12 +82,17 @@ pub(super) struct Versions {
     pub commit: i16,
     pub leave: i16,
     pub consumer: i16,
+    pub fetch: i16,
 }
 
 impl Versions {
     pub fn new(target: &Target, plan: &Plan) -> Result<Versions, CallError> {
         // From version 10 on a commit names topics by id.
         let commit = target.version_up_to(ApiKey::OffsetCommit, 9)?;
+        let fetch = match plan.poll {
+            Some(_) => target.version_up_to(ApiKey::Fetch, FETCH_VERSION_MAX)?,
+            None => 0,
+        };
         Ok(match plan.protocol {
             Protocol::Classic => Versions {
                 join: target.version(ApiKey::JoinGroup)?,
@@ -91,10 +101,14 @@ impl Versions {
                 leave: target.version(ApiKey::LeaveGroup)?,
                 commit,
                 consumer: 0,
+                fetch,
             },
-            Protocol::Consumer => {
-                Versions { consumer: target.version(ApiKey::ConsumerGroupHeartbeat)?, commit, ..Versions::default() }
-            }
+            Protocol::Consumer => Versions {
+                consumer: target.version(ApiKey::ConsumerGroupHeartbeat)?,
+                commit,
+                fetch,
+                ..Versions::default()
+            },
         })
     }
 }

@@ -92,6 +92,42 @@ pub struct Flags {
     /// per member; joins have connections of their own as long as they last. 0 is one per member, as real clients have.
     #[arg(long, value_name = "K", default_value_t = 0)]
     pub shared_conn: u32,
+    /// Members also fetch the tail of what they own: on, one waiting Fetch after the other; TIME, a Fetch each; or off.
+    #[arg(long, value_name = "on|TIME", default_value = "off")]
+    pub poll: String,
+}
+
+/// How members fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Poll {
+    /// Between the moments of a member's fetches; `None` when one follows the answer to the last.
+    pub interval: Option<Duration>,
+    /// For how long each waits at the leader for records.
+    pub max_wait: Duration,
+}
+
+/// For how long Kafka's consumer has its fetches wait, and how often those follow each other that must not.
+const MAX_WAIT: Duration = Duration::from_millis(500);
+
+impl Poll {
+    /// Members that share connections cannot have their fetches wait: Kafka answers a connection's requests in their
+    /// order. A fetch that is to be followed by one after an interval waits for half of it at most.
+    fn parse(text: &str, shares: bool) -> Result<Option<Poll>, UsageError> {
+        let interval = match text {
+            "off" => return Ok(None),
+            "on" if shares => Some(MAX_WAIT),
+            "on" => None,
+            text => {
+                Some(above_zero("poll", text).map_err(|_| wrong("poll", text, "on, off, or a time of at least 1ms"))?)
+            }
+        };
+        let max_wait = match interval {
+            _ if shares => Duration::ZERO,
+            Some(interval) => (interval / 2).min(MAX_WAIT),
+            None => MAX_WAIT,
+        };
+        Ok(Some(Poll { interval, max_wait }))
+    }
 }
 
 /// Parameters of a fleet, checked.
@@ -127,6 +163,8 @@ pub struct Plan {
     pub commit_partitions: u32,
     /// Connections per broker and executor that members share; 0 for one each.
     pub shared_conn: u32,
+    /// How members fetch, if they do.
+    pub poll: Option<Poll>,
     /// Heartbeats are a closed loop: a member's next one follows the answer to the last, whatever the interval.
     pub closed: bool,
     /// As given, for who reads the result.
@@ -179,6 +217,7 @@ impl Plan {
             commit_interval: (!commit_interval.is_zero()).then_some(commit_interval),
             commit_partitions: within("commit-partitions", flags.commit_partitions, FLEET_PARTITIONS_MAX)?,
             shared_conn: flags.shared_conn,
+            poll: Poll::parse(&flags.poll, flags.shared_conn > 0)?,
             closed: false,
             flags,
         })
@@ -219,6 +258,7 @@ impl Plan {
             parameter("commit-interval", flags.commit_interval.clone(), default.commit_interval),
             parameter("commit-partitions", flags.commit_partitions.to_string(), default.commit_partitions.to_string()),
             parameter("shared-conn", flags.shared_conn.to_string(), default.shared_conn.to_string()),
+            parameter("poll", flags.poll.clone(), default.poll),
         ]
     }
 }
@@ -241,6 +281,7 @@ impl Default for Flags {
             commit_interval: "0s".into(),
             commit_partitions: 1,
             shared_conn: 0,
+            poll: "off".into(),
         }
     }
 }
@@ -290,8 +331,25 @@ mod tests {
         assert_eq!(refused(|flags| flags.hb_interval = "0s".into()), "hb-interval");
         assert_eq!(refused(|flags| flags.hb_interval = "soon".into()), "hb-interval");
         assert_eq!(refused(|flags| flags.hb_jitter = "200%".into()), "hb-jitter");
+        assert_eq!(refused(|flags| flags.poll = "0s".into()), "poll");
+        assert_eq!(refused(|flags| flags.poll = "yes".into()), "poll");
         assert_eq!(refused(|flags| flags.join_rate = "0/s".into()), "join-rate");
         assert_eq!(refused(|flags| flags.join_rate = "fast".into()), "join-rate");
+    }
+
+    #[test]
+    fn fetches_wait_unless_others_would_wait_behind_them() {
+        let poll = |text: &str, shared_conn| {
+            let flags = Flags { poll: text.into(), shared_conn, ..Flags::default() };
+            let poll = Plan::new(flags).expect("it can be").poll?;
+            Some((poll.interval.map(|interval| interval.as_millis()), poll.max_wait.as_millis()))
+        };
+        assert_eq!(poll("off", 0), None);
+        assert_eq!(poll("on", 0), Some((None, 500)));
+        assert_eq!(poll("5s", 0), Some((Some(5_000), 500)));
+        assert_eq!(poll("200ms", 0), Some((Some(200), 100)));
+        assert_eq!(poll("on", 8), Some((Some(500), 0)));
+        assert_eq!(poll("5s", 8), Some((Some(5_000), 0)));
     }
 
     #[test]

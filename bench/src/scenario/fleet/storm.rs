@@ -96,6 +96,9 @@ impl Fleet {
         }
         self.release_all(member);
         self.leave_lobby(member);
+        for fetcher in self.fetchers.end(member) {
+            self.end_fetch_place(fetcher.place);
+        }
         let row = &mut self.members[member as usize];
         row.begin_life();
         row.state = State::Away;

@@ -1,0 +1,78 @@
+//! `fleet --poll`: members fetch the tail of what they own.
+
+use std::time::{Duration, Instant};
+
+use ringgate_bench::result::RunResult;
+
+use crate::common::Ran;
+use crate::server::{Behaviour, Fault, Server};
+
+/// A member alone in its group, on two topics; the server's have four partitions.
+const FLEET: &str = "fleet --groups 1 --members 1 --topics 2 --partitions 4 --prefix p --hb-interval 200ms --warmup 0s";
+
+fn value(result: &RunResult, name: &str) -> f64 {
+    result.values.get(name).map_or(0.0, |value| value.value)
+}
+
+/// A batch of so many records, as far as who counts them looks at it.
+fn batch(records: i32) -> Vec<u8> {
+    let mut batch = vec![0; 61];
+    batch[8..12].copy_from_slice(&49i32.to_be_bytes());
+    batch[16] = 2;
+    batch[23..27].copy_from_slice(&(records - 1).to_be_bytes());
+    // No idempotent producer.
+    batch[43..51].copy_from_slice(&(-1i64).to_be_bytes());
+    batch[57..61].copy_from_slice(&records.to_be_bytes());
+    batch
+}
+
+/// Waits until every partition was fetched.
+fn wait_until_all_are_fetched(server: &Server) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while server.fetched().len() < 8 {
+        assert!(Instant::now() < until, "{:?}", server.fetched());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Runs it on a server whose partitions have seven records each before, and get five more while all are fetched.
+fn run(flags: &str, behaviour: Behaviour) -> RunResult {
+    let server = Server::kafka(behaviour, 4);
+    let partitions = || (0..8).map(|number| (format!("p-t{}", number % 2), number / 2));
+    partitions().for_each(|(topic, partition)| server.append(&topic, partition, &batch(7)));
+    let ran = std::thread::scope(|scope| {
+        let ran = scope.spawn(|| Ran::to_end(&format!("{FLEET} --bootstrap {} --duration 6s {flags}", server.address)));
+        wait_until_all_are_fetched(&server);
+        partitions().for_each(|(topic, partition)| server.append(&topic, partition, &batch(5)));
+        ran.join().unwrap()
+    });
+    ran.was_carried_out();
+    ran.result()
+}
+
+#[test]
+fn members_read_the_records_that_come_while_they_are_there_and_no_older_ones() {
+    for flags in ["--poll 50ms", "--poll 50ms --shared-conn 2"] {
+        let result = run(flags, Behaviour::prompt());
+        assert_eq!(result.errors, [], "{flags}");
+        assert_eq!(value(&result, "fetch.records"), 8.0 * 5.0, "{flags}: {:?}", result.values);
+        let fetches = result.latencies["fetch.rt"].count;
+        assert_eq!(value(&result, "fetch.requests"), fetches as f64, "{flags}");
+        let empty = value(&result, "fetch.empty") as u64;
+        assert!(empty >= 3 && empty < fetches, "{flags}: {empty} of {fetches}");
+        assert_eq!(result.notes.iter().any(|note| note.contains("none of them waited")), flags.contains("shared"));
+    }
+}
+
+#[test]
+fn fetches_that_fail_are_tried_again_from_where_they_were() {
+    let loses = |number: u64| match number {
+        20 => Some(Fault::Close),
+        // NOT_LEADER_OR_FOLLOWER.
+        30 => Some(Fault::Error(6)),
+        _ => None,
+    };
+    let result = run("--poll on", Behaviour::prompt().delay(Duration::from_millis(20)).fault_by(loses));
+    assert!(!result.errors.is_empty(), "{:?}", result.values);
+    assert_eq!(value(&result, "fetch.records"), 8.0 * 5.0, "{:?}", result.values);
+}
