@@ -35,6 +35,9 @@ pub const SERVER_WATCH: Duration = Duration::from_millis(100);
 /// Threads of the server in a row of the series, the busiest: as many as a chart can tell apart.
 pub const SERVER_THREADS_SHOWN: usize = 16;
 
+/// What the counts of one answer may decode to: Metadata of as many partitions as a fleet may have, and as much again.
+pub const RESPONSE_DECODED_BYTES_MAX: usize = 1 << 30;
+
 /// The largest answer that is read: above what a Fetch of 50 MiB, the default of clients, may come to with its last
 /// batch whole.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;

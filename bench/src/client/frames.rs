@@ -3,9 +3,10 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request};
+use ringgate_wire::counts::check_response;
 
 use super::CallError;
-use crate::limits::RESPONSE_BYTES_MAX;
+use crate::limits::{RESPONSE_BYTES_MAX, RESPONSE_DECODED_BYTES_MAX};
 
 /// Who the requests say they are from.
 const CLIENT_ID: &[u8] = b"ringgate-bench";
@@ -140,13 +141,17 @@ fn uvarint(bytes: &mut Bytes) -> Option<u32> {
     None
 }
 
-/// Reads the body of an answer to `R`; bytes in it stay slices of it.
+/// Reads the body of an answer to `R`; bytes in it stay slices of it. The codec allocates by the counts on the wire, so
+/// these are checked first: one of a broken target would end the process.
 ///
 /// # Errors
 /// It cannot be read.
 pub fn decode<R: Request>(mut body: Bytes, version: i16) -> Result<R::Response, CallError> {
-    R::Response::decode(&mut body, version)
-        .map_err(|error| CallError::BadResponse(format!("an answer to API {} version {version}: {error}", R::KEY)))
+    let wrong = |error: &dyn std::fmt::Display| {
+        CallError::BadResponse(format!("an answer to API {} version {version}: {error}", R::KEY))
+    };
+    check_response(R::KEY, version, &body, RESPONSE_DECODED_BYTES_MAX).map_err(|error| wrong(&error))?;
+    R::Response::decode(&mut body, version).map_err(|error| wrong(&error))
 }
 
 /// The header of `R`'s requests and answers, for [`body_of_answer`].
@@ -159,7 +164,7 @@ pub(super) fn shape_of<R: Request>(version: i16) -> Shape {
 
 #[cfg(test)]
 mod tests {
-    use kafka_protocol::messages::{HeartbeatRequest, RequestHeader};
+    use kafka_protocol::messages::{HeartbeatRequest, MetadataRequest, OffsetCommitRequest, RequestHeader};
     use kafka_protocol::protocol::StrBytes;
 
     use super::*;
@@ -179,6 +184,18 @@ mod tests {
             assert!(frame.is_empty());
             assert_eq!(shape_of::<HeartbeatRequest>(version), Shape::of(12, version));
         }
+    }
+
+    #[test]
+    fn counts_that_a_body_has_no_room_for_are_errors() {
+        // Two billion topics of OffsetCommit in version 3 and in version 8; three brokers of Metadata where there is none.
+        for wrong in [&[0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff][..], &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x07, 0]] {
+            let version = if wrong.len() == 8 { 3 } else { 8 };
+            let came = decode::<OffsetCommitRequest>(Bytes::copy_from_slice(wrong), version);
+            assert!(matches!(came, Err(CallError::BadResponse(_))), "{came:?}");
+        }
+        let came = decode::<MetadataRequest>(Bytes::from_static(&[0, 0, 0, 0, 4, 0, 0, 0, 0]), 9);
+        assert!(matches!(came, Err(CallError::BadResponse(_))), "{came:?}");
     }
 
     #[test]

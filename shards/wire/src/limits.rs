@@ -32,6 +32,9 @@ pub const MIN_FRAME_SIZE: usize = 8;
 /// (a test measures them), so that the sum bounds what a decoded request holds.
 pub const DECODED_ELEMENT_BYTES: usize = 128;
 
+/// The same for responses.
+pub const DECODED_RESPONSE_ELEMENT_BYTES: usize = 384;
+
 /// The same for a string or bytes in an array: a slice of the frame.
 pub const DECODED_TEXT_BYTES: usize = 32;
 

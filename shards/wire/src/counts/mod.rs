@@ -7,6 +7,7 @@
 //! What must stay true: for a body that passes, the codec takes exactly the bytes that the walk took. The
 //! codec reads a tagged field that it knows without looking at its size, so the walk refuses one whose size
 //! is not what its type takes; else everything behind it would be checked at other places than it is read.
+//! A client checks responses the same way ([`check_response`]).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,11 +15,12 @@ use std::sync::LazyLock;
 use bytes::Buf;
 
 use crate::frame::uvarint;
-use crate::limits::{DECODED_ELEMENT_BYTES, DECODED_TAG_BYTES, DECODED_TAGS_BYTES, DECODED_TEXT_BYTES};
+use crate::limits::{
+    DECODED_ELEMENT_BYTES, DECODED_RESPONSE_ELEMENT_BYTES, DECODED_TAG_BYTES, DECODED_TAGS_BYTES, DECODED_TEXT_BYTES,
+};
 use schema::{Field, Type, parse};
 
 mod fill;
-#[cfg(test)]
 mod responses;
 mod schema;
 
@@ -32,14 +34,14 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-/// Why a request is not decoded.
+/// Why a message is not decoded.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CountError {
     /// Nothing is known of the API.
     #[error("API {0} has no shape here")]
     UnknownApi(i16),
     /// A length or count does not fit.
-    #[error("{field} does not fit the request")]
+    #[error("{field} does not fit the message")]
     DoesNotFit {
         /// The field's name.
         field: &'static str,
@@ -51,7 +53,7 @@ pub enum CountError {
         field: &'static str,
     },
     /// Too much in all.
-    #[error("{field}: the request would decode to more than max_decoded_bytes = {most}")]
+    #[error("{field}: the message would decode to more than max_decoded_bytes = {most}")]
     TooLarge {
         /// The field at which the bound was passed.
         field: &'static str,
@@ -65,13 +67,16 @@ struct Shape {
     fields: Vec<Field>,
 }
 
+type Shapes = LazyLock<HashMap<i16, Shape>>;
+
+fn parsed(shapes: &[shapes::Message]) -> HashMap<i16, Shape> {
+    let shape = |&(key, flexible_since, text): &shapes::Message| (key, Shape { flexible_since, fields: parse(text) });
+    shapes.iter().map(shape).collect()
+}
+
 fn shape(api_key: i16) -> Option<&'static Shape> {
-    static PARSED: LazyLock<HashMap<i16, Shape>> = LazyLock::new(|| {
-        let shape =
-            |&(key, flexible_since, text): &shapes::Request| (key, Shape { flexible_since, fields: parse(text) });
-        shapes::REQUESTS.iter().map(shape).collect()
-    });
-    PARSED.get(&api_key)
+    static REQUESTS: Shapes = LazyLock::new(|| parsed(shapes::REQUESTS));
+    REQUESTS.get(&api_key)
 }
 
 /// Walks a request's body and says how many bytes of it the request takes; the rest is trailing.
@@ -80,8 +85,28 @@ fn shape(api_key: i16) -> Option<&'static Shape> {
 /// The request must not be decoded.
 pub fn check(api_key: i16, version: i16, body: &[u8], max_decoded_bytes: usize) -> Result<usize, CountError> {
     let shape = shape(api_key).ok_or(CountError::UnknownApi(api_key))?;
-    let mut walk =
-        Walk { left: body, version, flexible: version >= shape.flexible_since, decoded: 0, most: max_decoded_bytes };
+    check_message(shape, version, body, DECODED_ELEMENT_BYTES, max_decoded_bytes)
+}
+
+/// As [`check`], for the body of a response.
+///
+/// # Errors
+/// The response must not be decoded.
+pub fn check_response(api_key: i16, version: i16, body: &[u8], max_decoded_bytes: usize) -> Result<usize, CountError> {
+    static RESPONSES: Shapes = LazyLock::new(|| parsed(responses::RESPONSES));
+    let shape = RESPONSES.get(&api_key).ok_or(CountError::UnknownApi(api_key))?;
+    check_message(shape, version, body, DECODED_RESPONSE_ELEMENT_BYTES, max_decoded_bytes)
+}
+
+fn check_message(
+    shape: &Shape,
+    version: i16,
+    body: &[u8],
+    element_bytes: usize,
+    most: usize,
+) -> Result<usize, CountError> {
+    let flexible = version >= shape.flexible_since;
+    let mut walk = Walk { left: body, version, flexible, element_bytes, decoded: 0, most };
     walk.fields(&shape.fields)?;
     Ok(body.len() - walk.left.len())
 }
@@ -110,7 +135,8 @@ fn check_blob(fields: &[Field], mut blob: &[u8], most: usize) -> Result<i16, Cou
     let version = blob.try_get_i16().ok().filter(|version| *version >= 0);
     let version = version.ok_or(CountError::DoesNotFit { field: "version" })?;
     let version = version.min(shapes::CONSUMER_PROTOCOL_NEWEST);
-    Walk { left: blob, version, flexible: false, decoded: 0, most }.fields(fields)?;
+    let element_bytes = DECODED_ELEMENT_BYTES;
+    Walk { left: blob, version, flexible: false, element_bytes, decoded: 0, most }.fields(fields)?;
     Ok(version)
 }
 
@@ -118,6 +144,8 @@ struct Walk<'a> {
     left: &'a [u8],
     version: i16,
     flexible: bool,
+    /// What a struct in an array is taken to hold.
+    element_bytes: usize,
     /// More than what was walked takes once it is decoded.
     decoded: usize,
     most: usize,
@@ -155,7 +183,7 @@ impl Walk<'_> {
                 let each = match &**element {
                     Type::Fixed(size) => *size,
                     Type::Text { .. } => DECODED_TEXT_BYTES,
-                    Type::Array { .. } | Type::Struct { .. } => DECODED_ELEMENT_BYTES,
+                    Type::Array { .. } | Type::Struct { .. } => self.element_bytes,
                 };
                 self.add(field, count.saturating_mul(each))?;
                 for _ in 0..count {

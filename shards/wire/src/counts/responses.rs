@@ -1,9 +1,9 @@
-//! The shapes of the responses, to see that the codec writes and reads every field of every version.
+//! The shapes of the responses, as Kafka's message definitions have them.
 
-use super::shapes::Request as Response;
+use super::shapes::{Message, NOT_FLEXIBLE};
 
-/// API, first flexible version, fields.
-pub(super) const RESPONSES: &[Response] = &[
+/// All responses that can be checked.
+pub(super) const RESPONSES: &[Message] = &[
     (
         0, // Produce
         9,
@@ -108,6 +108,11 @@ pub(super) const RESPONSES: &[Response] = &[
          groups:[ group_id:str protocol_type:str group_state:str/4 group_type:str/5 ]",
     ),
     (
+        17, // SaslHandshake
+        NOT_FLEXIBLE,
+        "error_code:i16 mechanisms:[ :str ]",
+    ),
+    (
         18, // ApiVersions
         3,
         "error_code:i16 api_keys:[ api_key:i16 min_version:i16 max_version:i16 ] throttle_time_ms:i32/1
@@ -163,6 +168,11 @@ pub(super) const RESPONSES: &[Response] = &[
          responses:[ error_code:i16 error_message:nstr resource_type:i8 resource_name:str ]",
     ),
     (
+        36, // SaslAuthenticate
+        2,
+        "error_code:i16 error_message:nstr auth_bytes:bytes session_lifetime_ms:i64/1",
+    ),
+    (
         37, // CreatePartitions
         2,
         "throttle_time_ms:i32 results:[ name:str error_code:i16 error_message:nstr ]",
@@ -180,7 +190,7 @@ pub(super) const RESPONSES: &[Response] = &[
     ),
     (
         47, // OffsetDelete
-        i16::MAX,
+        NOT_FLEXIBLE,
         "error_code:i16 throttle_time_ms:i32
          topics:[ name:str partitions:[ partition_index:i32 error_code:i16 ] ]",
     ),

@@ -1,13 +1,13 @@
 //! The shapes of the requests and of the consumer protocol's blobs, as Kafka's message definitions have them.
 
-/// A request: API, first flexible version, fields.
-pub(super) type Request = (i16, i16, &'static str);
+/// A message: API, first flexible version, fields.
+pub(super) type Message = (i16, i16, &'static str);
 
 /// The version that never comes: messages that have no flexible one.
-const NOT_FLEXIBLE: i16 = i16::MAX;
+pub(super) const NOT_FLEXIBLE: i16 = i16::MAX;
 
 /// All requests that can be checked.
-pub(super) const REQUESTS: &[Request] = &[
+pub(super) const REQUESTS: &[Message] = &[
     (
         0, // Produce
         9,

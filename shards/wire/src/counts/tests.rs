@@ -67,6 +67,14 @@ fn full(api_key: i16, version: i16) -> Bytes {
     bytes.freeze()
 }
 
+fn full_response(api_key: i16, version: i16) -> Bytes {
+    let (_, flexible_since, shape) = RESPONSES.iter().find(|response| response.0 == api_key).expect("a shape");
+    let mut bytes = BytesMut::new();
+    let flexible = version >= *flexible_since;
+    message(shape, Fill { version, flexible, elements: 2, nulls: false }, &mut bytes);
+    bytes.freeze()
+}
+
 /// Bytes that the codec takes of a request, when it can make sense of it.
 fn decoded(api_key: i16, version: i16, body: &Bytes) -> Option<usize> {
     let mut left = body.clone();
@@ -104,6 +112,8 @@ fn default_requests_and_responses_of_every_version_survive_encoding_and_decoding
                     assert_eq!(<$request>::decode(&mut bytes, version).unwrap(), <$request>::default());
                     assert!(bytes.is_empty());
                     let mut bytes = encoded(&<$response>::default(), version);
+                    let checked = check_response(api.api_key, version, &bytes, MOST);
+                    assert_eq!(checked, Ok(bytes.len()), "{} v{version}", api.name);
                     assert_eq!(<$response>::decode(&mut bytes, version).unwrap(), <$response>::default());
                     assert!(bytes.is_empty());
                 }};
@@ -176,14 +186,12 @@ fn the_codec_reads_full_and_bare_requests_of_our_shape_to_their_end_and_writes_t
 #[test]
 fn the_codec_reads_full_responses_to_their_end_and_writes_them_the_same() {
     for api in apis() {
-        let (_, flexible_since, shape) = RESPONSES.iter().find(|r| r.0 == api.api_key).expect("a shape");
         for version in api.versions.clone() {
-            let mut bytes = BytesMut::new();
-            let flexible = version >= *flexible_since;
-            message(shape, Fill { version, flexible, elements: 2, nulls: false }, &mut bytes);
+            let bytes = full_response(api.api_key, version);
+            assert_eq!(check_response(api.api_key, version, &bytes, MOST), Ok(bytes.len()), "{} v{version}", api.name);
             macro_rules! same {
                 ($request:ty, $response:ty) => {{
-                    let mut left = bytes.clone().freeze();
+                    let mut left = bytes.clone();
                     let response = <$response>::decode(&mut left, version)
                         .unwrap_or_else(|e| panic!("{} v{version}: {e}", api.name));
                     assert!(left.is_empty(), "{} v{version} leaves {} bytes", api.name, left.len());
@@ -244,6 +252,46 @@ fn agrees(api_key: i16, version: i16, body: Bytes) {
     assert!(peak < SLACK, "API {api_key} v{version} holds {peak} bytes for {body:?}");
     if let Some(taken) = taken {
         assert_eq!(taken, walked, "API {api_key} v{version}: {body:?}");
+    }
+}
+
+#[test]
+fn a_large_number_anywhere_in_a_response_is_never_believed() {
+    let hostile: [&[u8]; 3] = [&[0x7f, 0xff, 0xff, 0xff], &[0xff, 0xff, 0xff, 0xff, 0x0f], &[0x00, 0x10, 0x00, 0x00]];
+    for api in apis() {
+        for version in api.versions.clone() {
+            let good = full_response(api.api_key, version);
+            for (at, hostile) in (0..good.len()).flat_map(|at| hostile.map(|hostile| (at, hostile))) {
+                let mut bytes = good.to_vec();
+                let end = (at + hostile.len()).min(bytes.len());
+                bytes[at..end].copy_from_slice(&hostile[..end - at]);
+                let body = Bytes::from(bytes);
+                if check_response(api.api_key, version, &body, MOST).is_err() {
+                    continue;
+                }
+                macro_rules! decode {
+                    ($request:ty, $response:ty) => {
+                        peak::of(|| <$response>::decode(&mut body.clone(), version).is_ok()).1
+                    };
+                }
+                let peak = for_api!(api.api_key, decode);
+                assert!(peak < SLACK, "{} v{version} holds {peak} bytes for {body:?}", api.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn responses_of_sasl_are_those_of_the_codec() {
+    let handshake = SaslHandshakeResponse::default().with_mechanisms(vec![StrBytes::from_static_str("PLAIN"); 3]);
+    let done = SaslAuthenticateResponse::default().with_auth_bytes(Bytes::from_static(b"v=1"));
+    for version in 0..=1 {
+        let bytes = encoded(&handshake, version);
+        assert_eq!(check_response(17, version, &bytes, MOST), Ok(bytes.len()));
+    }
+    for version in 0..=2 {
+        let bytes = encoded(&done, version);
+        assert_eq!(check_response(36, version, &bytes, MOST), Ok(bytes.len()));
     }
 }
 
@@ -383,6 +431,36 @@ fn no_struct_of_a_request_is_larger_than_counted() {
         assert!(size <= DECODED_ELEMENT_BYTES, "{name} takes {size} bytes");
     }
     assert!(size_of::<GroupId>() <= DECODED_TEXT_BYTES);
+}
+
+#[test]
+fn no_struct_of_a_response_is_larger_than_counted() {
+    macro_rules! sizes {
+        ($($ty:ty),* $(,)?) => { [$((stringify!($ty), size_of::<$ty>())),*] };
+    }
+    // Those with the most fields.
+    let sizes = sizes![
+        produce_response::PartitionProduceResponse,
+        fetch_response::PartitionData,
+        metadata_response::MetadataResponsePartition,
+        metadata_response::MetadataResponseTopic,
+        offset_fetch_response::OffsetFetchResponseGroup,
+        find_coordinator_response::Coordinator,
+        join_group_response::JoinGroupResponseMember,
+        describe_groups_response::DescribedGroup,
+        describe_groups_response::DescribedGroupMember,
+        list_groups_response::ListedGroup,
+        create_topics_response::CreatableTopicResult,
+        describe_configs_response::DescribeConfigsResourceResult,
+        describe_cluster_response::DescribeClusterBroker,
+        describe_producers_response::ProducerState,
+        consumer_group_describe_response::DescribedGroup,
+        consumer_group_describe_response::Member,
+        describe_topic_partitions_response::DescribeTopicPartitionsResponsePartition,
+    ];
+    for (name, size) in sizes {
+        assert!(size <= DECODED_RESPONSE_ELEMENT_BYTES, "{name} takes {size} bytes");
+    }
 }
 
 #[test]
