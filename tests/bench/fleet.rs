@@ -66,6 +66,20 @@ fn static_members_over_shared_connections_form_groups_too() {
     }
 }
 
+#[test]
+fn members_fetch_what_they_own_beside_their_heartbeats() {
+    for protocol in [Protocol::Classic, Protocol::Consumer] {
+        let result = fleet(Flags { protocol, poll: "on".into(), ..flags() });
+        // One for the group, and one for each of the shards that lead what the member owns.
+        let connections = value(&result, "connections");
+        assert!((40.0..=60.0).contains(&connections), "{connections} of 20 members");
+        let fetches = value(&result, "fetch.requests");
+        assert!(fetches >= 20.0, "{:?}", result.values);
+        assert_eq!((value(&result, "fetch.empty"), value(&result, "fetch.records")), (fetches, 0.0));
+        assert_eq!(result.errors, []);
+    }
+}
+
 fn storm(flags: rebalance_storm::Flags) -> RunResult {
     let gateway = Gateway::start(Options::new(2));
     // Groups form before the storm.
