@@ -24,7 +24,7 @@ mod usage;
 pub use interrupt::Interrupt;
 pub use observer::{Observer, Stage};
 pub use outstanding::{Outstanding, Permit};
-pub use pacer::{LATENESS, OTHER_UNSENT, Pacer, SLOTS, UNSENT};
+pub use pacer::{LATENESS, OTHER_SLOTS, OTHER_UNSENT, Pacer, SLOTS, UNSENT};
 pub use race::unless_told;
 pub use run::{Finished, Pace, RunError, RunOptions, run};
 pub use schedule::Schedule;

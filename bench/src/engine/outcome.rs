@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::collector::{Collector, requests};
 use super::health::{self, Measured};
-use super::pacer::{LATENESS, OVERFLOW, SLOTS, UNSENT};
+use super::pacer::{LATENESS, OTHER_SLOTS, OVERFLOW, SLOTS, UNSENT};
 use super::usage::Usage;
 use crate::host;
 use crate::result::errors;
@@ -44,7 +44,7 @@ pub fn result(ended: Ended, collected: &Collector) -> RunResult {
         usages: &ended.usages,
         length: ended.measured,
         spin: ended.spin,
-        slots: counter(SLOTS),
+        slots: counter(SLOTS) + counter(OTHER_SLOTS),
         overflow: counter(OVERFLOW),
     });
     let mut all_notes = judgement.notes;

@@ -19,6 +19,8 @@ use crate::stop::Stop;
 pub const LATENESS: &str = "schedule.lateness";
 /// Counts the slots of the schedule.
 pub const SLOTS: &str = "schedule.slots";
+/// The same of operations whose answers are not in `rate`, so that they are not in `offered_rate` either.
+pub const OTHER_SLOTS: &str = "other.slots";
 /// Counts slots of the primary operation that were due and never sent, because the target was too far behind at the
 /// window's end.
 pub const UNSENT: &str = "unsent";
@@ -40,6 +42,8 @@ pub struct Pacer {
     lateness: SeriesId,
     /// Where the latencies of unsent slots go, and what counts them.
     unsent: (SeriesId, &'static str),
+    /// What counts the slots.
+    slots: &'static str,
     /// How far apart two wake-ups are at least; nothing for an executor that polls.
     rest: Duration,
     /// When it last woke.
@@ -66,6 +70,7 @@ impl Pacer {
             stop: seat.stop.clone(),
             lateness: seat.recorder.series(LATENESS),
             unsent: (seat.primary_rt, UNSENT),
+            slots: SLOTS,
             rest: if seat.polls { Duration::ZERO } else { PACER_REST },
             woke: window.start,
             excused: None,
@@ -79,6 +84,12 @@ impl Pacer {
     pub fn of_operation(mut self, rt: SeriesId) -> Pacer {
         self.unsent = (rt, OTHER_UNSENT);
         self
+    }
+
+    /// For an operation beside the primary one, with a rate of its own: its slots are no part of `offered_rate`.
+    pub fn beside_primary(mut self, rt: SeriesId) -> Pacer {
+        self.slots = OTHER_SLOTS;
+        self.of_operation(rt)
     }
 
     /// Waits until the next slot is due and gives the moment it was meant for. `None` when the window has ended or
@@ -110,7 +121,7 @@ impl Pacer {
         self.schedule.next();
         let expected = self.excused.map_or(due, |excused| due.max(excused));
         self.recorder.record(self.lateness, due, now.saturating_duration_since(expected));
-        self.recorder.count(SLOTS, due, 1);
+        self.recorder.count(self.slots, due, 1);
         self.overflowed = false;
         if expected > due {
             self.count_overflow(due);
@@ -176,7 +187,7 @@ impl Pacer {
             self.recorder.count(counter, due, 1);
             self.recorder.record_unsent(series, due, until.saturating_duration_since(due));
             if !counted {
-                self.recorder.count(SLOTS, due, 1);
+                self.recorder.count(self.slots, due, 1);
             }
         }
     }

@@ -19,6 +19,8 @@ fn commits_and_fetches_come_by_their_shares_and_every_offset_is_right() {
     let result = ran.result();
     assert_eq!((result.latencies["commit.rt"].count, result.latencies["offset_fetch.rt"].count), (300, 100));
     assert_eq!(result.values["offsets"].value, 600.0);
+    // What is offered and what is answered are both of commits alone.
+    assert_eq!((result.values["offered_rate"].value, result.health.slots), (150.0, 400));
     assert_eq!((result.values["members"].value, result.values["groups"].value), (6.0, 3.0));
     assert_eq!(result.values["errors"].value, 0.0, "{:?}", result.errors);
     assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);

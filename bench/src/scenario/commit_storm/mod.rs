@@ -160,7 +160,7 @@ impl CommitStorm {
         let seed = derive(seat.seed, act as u64);
         let mut pacer = Pacer::new(seat, window, rate, arrivals, seed);
         if act == Act::Fetch {
-            pacer = pacer.of_operation(self.desk.fetch.rt());
+            pacer = pacer.beside_primary(self.desk.fetch.rt());
         }
         let (groups, outstanding) = (self.groups.clone(), self.outstanding.clone());
         spawn_as("pace", async move {

@@ -27,7 +27,7 @@ use super::plan::{Plan, Protocol};
 use super::storm::Storm;
 use super::timers::{Nanos, Timers};
 use crate::client::{Answered, CallError, Permits, Target};
-use crate::engine::{SLOTS, UNSENT};
+use crate::engine::{OTHER_SLOTS, SLOTS, UNSENT};
 use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, MEMBER_PAUSE};
 use crate::measure::{Recorder, Window};
 use crate::random::Random;
@@ -316,7 +316,7 @@ impl Fleet {
                     row.heartbeat_waits = true;
                     let free = !row.heartbeat_out;
                     self.advance(member);
-                    self.slot(at, free && !self.members[member as usize].heartbeat_waits);
+                    self.slot(at, SLOTS, free && !self.members[member as usize].heartbeat_waits);
                 }
             }
             Due::Commit(member, life) => {
@@ -325,7 +325,7 @@ impl Fleet {
                     row.commit_waits = true;
                     let free = !row.commit_out;
                     self.advance(member);
-                    self.slot(at, free && !self.members[member as usize].commit_waits);
+                    self.slot(at, OTHER_SLOTS, free && !self.members[member as usize].commit_waits);
                 }
             }
             Due::Find(group) => self.find(group),
@@ -335,9 +335,9 @@ impl Fleet {
     }
 
     /// A slot of a member's schedule came up. What is late because of the target is not the generator's lateness.
-    fn slot(&mut self, at: Nanos, sent: bool) {
+    fn slot(&mut self, at: Nanos, counter: &'static str, sent: bool) {
         let intended = self.instant(at);
-        self.recorder.count(SLOTS, intended, 1);
+        self.recorder.count(counter, intended, 1);
         if sent {
             self.recorder.record(self.operations.lateness, intended, intended.elapsed());
         }
