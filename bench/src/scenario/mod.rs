@@ -16,6 +16,7 @@ pub mod operation;
 pub mod produce;
 pub mod rebalance_storm;
 pub mod records;
+mod users;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

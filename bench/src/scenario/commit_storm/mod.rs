@@ -28,6 +28,7 @@ use crate::measure::Window;
 use crate::plan::{Arrivals, Common, Load};
 use crate::random::{Random, derive};
 use crate::result::{Parameter, Unit, Value};
+use crate::scenario::users::Users;
 use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 
 /// One executor's part.
@@ -38,29 +39,37 @@ pub struct CommitStorm {
     groups: Vec<(f64, Vec<Rc<Member>>)>,
     outstanding: Outstanding,
     working: Vec<Task<()>>,
+    topic: Topic,
+}
+
+/// The run's own topic, which every executor's offsets are of: they are gone with it.
+#[derive(Clone)]
+pub struct Topic {
+    name: String,
+    users: Users,
 }
 
 impl Scenario for CommitStorm {
     const NAME: &'static str = "commit-storm";
     const PRIMARY: &'static str = "commit";
     type Plan = Plan;
-    type Shared = String;
+    type Shared = Topic;
 
     fn parameters(plan: &Plan) -> Vec<Parameter> {
         plan.parameters()
     }
 
-    async fn found(plan: &Plan, seat: &Seat) -> Result<String, SetupError> {
-        let topic = format!("{}-commits", seat.common.prefix);
+    async fn found(plan: &Plan, seat: &Seat) -> Result<Topic, SetupError> {
+        let name = format!("{}-commits", seat.common.prefix);
         let target = Target::reach(&seat.common).await?;
-        target.create_topic(&topic, plan.topic_partitions(), &[]).await?;
-        Ok(topic)
+        target.create_topic(&name, plan.topic_partitions(), &[]).await?;
+        Ok(Topic { name, users: Users::all(seat) })
     }
 
-    async fn prepare(plan: &Plan, topic: &String, seat: &Seat) -> Result<CommitStorm, SetupError> {
+    async fn prepare(plan: &Plan, shared: &Topic, seat: &Seat) -> Result<CommitStorm, SetupError> {
         let target = Target::reach(&seat.common).await?;
         let desk = Desk::new(&target, &seat.recorder)?;
-        let topic = TopicName(StrBytes::from_string(topic.clone()));
+        let topic = TopicName(StrBytes::from_string(shared.name.clone()));
         let mine = (0..plan.groups).filter(|group| group % u32::from(seat.executors) == u32::from(seat.executor));
         let forming: Vec<_> = mine
             .map(|group| {
@@ -93,6 +102,7 @@ impl Scenario for CommitStorm {
             groups,
             outstanding: Outstanding::new(seat.common.max_outstanding),
             working,
+            topic: shared.clone(),
         })
     }
 
@@ -122,7 +132,7 @@ impl Scenario for CommitStorm {
         Ok(())
     }
 
-    async fn finish(self, seat: &Seat) -> Findings {
+    async fn finish(self, _seat: &Seat) -> Findings {
         self.outstanding.none_out().await;
         let members = || self.groups.iter().flat_map(|(_, members)| members);
         members().for_each(|member| member.close());
@@ -144,11 +154,11 @@ impl Scenario for CommitStorm {
         let count = |count: usize| Value { value: count as f64, unit: Unit::Count };
         findings.values.insert("members".into(), count(members().count()));
         findings.values.insert("groups".into(), count(self.groups.len()));
-        if seat.executor == 0 {
-            // A topic of the run's own; one that cannot be deleted costs the target its partitions.
-            if let Err(error) = self.desk.target.delete_topic(&format!("{}-commits", seat.common.prefix)).await {
-                findings.notes.push(error.to_string());
-            }
+        // One that cannot be deleted costs the target its partitions.
+        if self.topic.users.leave()
+            && let Err(error) = self.desk.target.delete_topic(&self.topic.name).await
+        {
+            findings.notes.push(error.to_string());
         }
         findings
     }

@@ -5,7 +5,6 @@ mod plan;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 pub use plan::{RecordsPlan, parameter};
@@ -20,6 +19,7 @@ use crate::plan::Load;
 use crate::producer::{Acks, Content, Producer, Settings, TopicRef, Totals, Values};
 use crate::random;
 use crate::result::errors;
+use crate::scenario::users::Users;
 use crate::scenario::{Findings, Seat, SetupError};
 
 /// Topics and values of one run, for all executors.
@@ -30,7 +30,7 @@ pub struct Made {
     /// What is in them.
     pub pool: Arc<Pool>,
     /// Executors that still use the topics.
-    users: Arc<AtomicUsize>,
+    users: Users,
 }
 
 impl Made {
@@ -48,13 +48,12 @@ impl Made {
             target.create_topic(&name, plan.partitions as i32, &config).await?;
             topics.push(TopicRef { id: target.topic(&name).await?.id, name });
         }
-        let users = Arc::new(AtomicUsize::new(seat.executors.into()));
-        Ok(Made { topics: topics.into(), pool: Arc::new(pool), users })
+        Ok(Made { topics: topics.into(), pool: Arc::new(pool), users: Users::all(seat) })
     }
 
     /// This executor needs the topics no longer: the last one, which this answers, deletes them.
     pub async fn done(&self, plan: &RecordsPlan, target: &Target, findings: &mut Findings) -> bool {
-        if self.users.fetch_sub(1, Ordering::AcqRel) > 1 {
+        if !self.users.leave() {
             return false;
         }
         if plan.keep_topics {
