@@ -1,0 +1,106 @@
+//! A check, and what it finds.
+
+use crate::fix::Fix;
+use crate::host::{Host, Reading};
+use crate::plan::Plan;
+
+/// Which part of a host a check looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Area {
+    /// Kernel, io_uring, limits.
+    Kernel,
+    /// Cores, clocks, scheduling.
+    Cpu,
+    /// Pages, swap, sockets' memory.
+    Memory,
+    /// Sockets, queues, cards.
+    Network,
+    /// The service itself.
+    Process,
+}
+
+/// One property of a host.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// As `--only` takes it.
+    pub id: &'static str,
+    /// Where it is listed.
+    pub area: Area,
+    /// Why it matters, in a sentence.
+    pub why: &'static str,
+    /// Looks at it.
+    pub run: fn(Look<'_>) -> Found,
+}
+
+/// What a check looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Look<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// What it is to be good for.
+    pub plan: &'a Plan,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// As wanted.
+    Fine,
+    /// Could be better.
+    Advice,
+    /// Costs latency, throughput or connections that a user would miss.
+    Warning,
+    /// A gateway does not start, or fails under its load.
+    Blocker,
+    /// Means nothing here, and why.
+    NotApplicable(String),
+    /// Nobody knows, and why.
+    Unread(String),
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// What was read, and where: `vm.swappiness = 60`.
+    pub read: String,
+    /// What is wanted for this plan: `<= 10`.
+    pub want: String,
+    /// What mends it; empty when nothing is to be mended.
+    pub fixes: Vec<Fix>,
+}
+
+impl Found {
+    /// As wanted.
+    pub fn fine(read: impl Into<String>, want: impl Into<String>) -> Found {
+        Found { verdict: Verdict::Fine, read: read.into(), want: want.into(), fixes: Vec::new() }
+    }
+
+    /// Not as wanted.
+    pub fn wrong(verdict: Verdict, read: impl Into<String>, want: impl Into<String>, fixes: Vec<Fix>) -> Found {
+        Found { verdict, read: read.into(), want: want.into(), fixes }
+    }
+
+    /// Means nothing here.
+    pub fn not_applicable(why: impl Into<String>) -> Found {
+        Found::fine("", "").but(Verdict::NotApplicable(why.into()))
+    }
+
+    /// Nobody knows.
+    pub fn unread(why: impl Into<String>, want: impl Into<String>) -> Found {
+        Found::fine("", want).but(Verdict::Unread(why.into()))
+    }
+
+    /// Of a file that gave no text: not applicable where it is absent (`absent` says why that is), unread otherwise.
+    pub fn without(reading: &Reading, absent: &str, want: impl Into<String>) -> Found {
+        match reading {
+            Reading::Unread(why) => Found::unread(why, want),
+            _ => Found::not_applicable(absent),
+        }
+    }
+
+    fn but(self, verdict: Verdict) -> Found {
+        Found { verdict, ..self }
+    }
+}

@@ -1,0 +1,10 @@
+//! Every check, by area.
+
+mod memory;
+
+use crate::check::Check;
+
+/// All checks, in the order in which they are listed.
+pub fn all() -> impl Iterator<Item = &'static Check> {
+    [memory::CHECKS].into_iter().flatten()
+}

@@ -1,0 +1,98 @@
+//! Reading a host: the one that this runs on, or a tree of files that stands for another.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where a host's files are.
+///
+/// Below `/` it is this machine. Below any other root it is what that tree holds, and nothing of this machine is
+/// looked at: what a live host is asked by other means (system calls, tools) comes from files there too.
+#[derive(Debug, Clone)]
+pub struct Host {
+    root: PathBuf,
+}
+
+/// What a file holds, or why nobody knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reading {
+    /// Its text without white space around it.
+    Text(String),
+    /// There is no such file: this kernel, machine or setup has no such thing.
+    Absent,
+    /// It is there, but not for this user, or it failed: says which file and why.
+    Unread(String),
+}
+
+impl Host {
+    /// The machine that this runs on.
+    pub fn live() -> Host {
+        Host { root: "/".into() }
+    }
+
+    /// The host whose files are below `root`.
+    pub fn below(root: impl Into<PathBuf>) -> Host {
+        Host { root: root.into() }
+    }
+
+    /// Whether it is the machine that this runs on.
+    pub fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
+    /// Where `path`, an absolute one of the host, is to be opened.
+    pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// What a small file holds.
+    pub fn read(&self, path: impl AsRef<Path>) -> Reading {
+        let path = path.as_ref();
+        match std::fs::read(self.at(path)) {
+            Ok(bytes) => Reading::Text(String::from_utf8_lossy(&bytes).trim().to_owned()),
+            Err(error) => missing(path, &error),
+        }
+    }
+
+    /// Names in a directory, in order of their numbers and letters; none where there is no such directory.
+    ///
+    /// # Errors
+    /// It is there, but cannot be read: says which and why.
+    pub fn list(&self, path: impl AsRef<Path>) -> Result<Vec<String>, String> {
+        let path = path.as_ref();
+        let entries = match std::fs::read_dir(self.at(path)) {
+            Ok(entries) => entries,
+            Err(error) => match missing(path, &error) {
+                Reading::Unread(why) => return Err(why),
+                _ => return Ok(Vec::new()),
+            },
+        };
+        let mut names: Vec<String> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_by_key(|name| (name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(), number_at_end(name)));
+        Ok(names)
+    }
+}
+
+fn number_at_end(name: &str) -> u64 {
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    name[name.len() - digits..].parse().unwrap_or(0)
+}
+
+fn missing(path: &Path, error: &io::Error) -> Reading {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Reading::Absent,
+        io::ErrorKind::PermissionDenied => Reading::Unread(format!("{} may only be read by root", path.display())),
+        _ => Reading::Unread(format!("{}: {error}", path.display())),
+    }
+}
+
+impl Reading {
+    /// The text, if there is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Reading::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}

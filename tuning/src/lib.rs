@@ -1,0 +1,16 @@
+//! What a host should be like for a gateway whose latencies are to be short, and how to make it so.
+//!
+//! A [check](check::Check) looks at one property through a [`Host`], which reads the machine's own `/proc` and `/sys`
+//! or those of a tree that stands for another one. What it finds names what was read, what is wanted, and the exact
+//! [fix](fix::Fix). Nothing here changes a host but the carrying out of a fix that says so.
+
+pub mod check;
+pub mod checks;
+pub mod fix;
+pub mod host;
+pub mod plan;
+
+pub use check::{Area, Check, Found, Look, Verdict};
+pub use fix::{Fix, Knob};
+pub use host::{Host, Reading};
+pub use plan::{Plan, Profile};
