@@ -6,11 +6,14 @@
 
 pub mod check;
 pub mod checks;
+mod commands;
+pub mod cpu_set;
 pub mod fix;
 pub mod host;
 pub mod plan;
 
 pub use check::{Area, Check, Found, Look, Verdict};
+pub use cpu_set::CpuSet;
 pub use fix::{Fix, Knob};
 pub use host::{Host, Reading};
 pub use plan::{Plan, Profile};
