@@ -19,6 +19,22 @@ pub enum Area {
     Process,
 }
 
+impl Area {
+    /// All, in the order in which they are listed.
+    pub const ALL: [Area; 5] = [Area::Kernel, Area::Cpu, Area::Memory, Area::Network, Area::Process];
+
+    /// As JSON and headings have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Area::Kernel => "kernel",
+            Area::Cpu => "cpu",
+            Area::Memory => "memory",
+            Area::Network => "network",
+            Area::Process => "process",
+        }
+    }
+}
+
 /// One property of a host.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {

@@ -10,7 +10,14 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
+    io_uring: Option<Probe>,
 }
+
+/// Tries something on the machine that this runs on.
+///
+/// # Errors
+/// Why it does not work, and what to do about it.
+pub type Probe = fn() -> Result<(), String>;
 
 /// What a file holds, or why nobody knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,12 +33,31 @@ pub enum Reading {
 impl Host {
     /// The machine that this runs on.
     pub fn live() -> Host {
-        Host { root: "/".into() }
+        Host { root: "/".into(), io_uring: None }
     }
 
     /// The host whose files are below `root`.
     pub fn below(root: impl Into<PathBuf>) -> Host {
-        Host { root: root.into() }
+        Host { root: root.into(), io_uring: None }
+    }
+
+    /// With what tries io_uring on the machine that this runs on, which takes system calls.
+    pub fn with_io_uring(self, probe: Probe) -> Host {
+        Host { io_uring: Some(probe), ..self }
+    }
+
+    /// Where its files are.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `ok`, or why io_uring does not work here. Below a root it is what `probes/io_uring` there holds.
+    pub fn io_uring(&self) -> Reading {
+        match self.io_uring {
+            _ if !self.is_live() => self.read("/probes/io_uring"),
+            Some(probe) => Reading::Text(probe().err().unwrap_or_else(|| "ok".into())),
+            None => Reading::Unread("io_uring was not tried".into()),
+        }
     }
 
     /// Whether it is the machine that this runs on.

@@ -11,9 +11,11 @@ pub mod cpu_set;
 pub mod fix;
 pub mod host;
 pub mod plan;
+pub mod report;
 
 pub use check::{Area, Check, Found, Look, Verdict};
 pub use cpu_set::CpuSet;
 pub use fix::{Fix, Knob};
 pub use host::{Host, Reading};
 pub use plan::{Plan, Profile};
+pub use report::{Finding, Severity};
