@@ -61,15 +61,18 @@ impl Knob {
 
     /// The command of a shell, run as root, that does it.
     pub fn command(&self) -> String {
-        let path = self.path.to_string_lossy();
-        match path.strip_prefix("/proc/sys/") {
-            // A dot in a name, as that of a VLAN's interface has, is a slash to sysctl.
-            Some(name) => {
-                let name = name.replace('.', "\n").replace('/', ".").replace('\n', "/");
-                format!("sysctl -w {}", quoted(&format!("{name}={}", self.value)))
-            }
-            None => format!("echo {} > {}", quoted(&self.value), quoted(&path)),
+        match self.sysctl_name() {
+            Some(name) => format!("sysctl -w {}", quoted(&format!("{name}={}", self.value))),
+            None => format!("echo {} > {}", quoted(&self.value), quoted(&self.path.to_string_lossy())),
         }
+    }
+
+    /// Its name as sysctl has it, of a file below `/proc/sys`.
+    pub fn sysctl_name(&self) -> Option<String> {
+        let path = self.path.to_string_lossy();
+        let name = path.strip_prefix("/proc/sys/")?;
+        // A dot in a name, as that of a VLAN's interface has, is a slash to sysctl.
+        Some(name.replace('.', "\n").replace('/', ".").replace('\n', "/"))
     }
 }
 
@@ -146,7 +149,7 @@ fn braces(numbers: &[u64]) -> String {
 }
 
 /// A word as a shell takes it for one.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/_-.:=+,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

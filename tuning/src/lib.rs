@@ -4,6 +4,7 @@
 //! or those of a tree that stands for another one. What it finds names what was read, what is wanted, and the exact
 //! [fix](fix::Fix). Nothing here changes a host but the carrying out of a fix that says so.
 
+pub mod apply;
 pub mod check;
 pub mod checks;
 mod commands;

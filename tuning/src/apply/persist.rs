@@ -1,0 +1,142 @@
+//! Files that give a host the same values at its next boot.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::journal::Journal;
+use super::{Refused, WantedKnob};
+use crate::fix::Knob;
+use crate::host::Host;
+
+/// The first line of each file that is written here, by which it is known again.
+const MARK: &str = "# Written by `ringgate doctor --persist`; the next run of it replaces this file.";
+
+/// Where sysctls go, below `/etc`.
+pub const SYSCTL: &str = "sysctl.d/60-ringgate.conf";
+/// Where all else goes, below `/etc`.
+pub const TMPFILES: &str = "tmpfiles.d/60-ringgate.conf";
+
+/// What is to hold after the next boot: what is wanted, and what was applied in this boot.
+///
+/// # Errors
+/// The journal is in use or cannot be read.
+pub fn knobs(host: &Host, wanted: &[WantedKnob], journal: &Path) -> Result<Vec<Knob>, Refused> {
+    let boot_id = super::boot_id(host);
+    let mut knobs: Vec<Knob> = wanted.iter().map(|wanted| wanted.knob.clone()).collect();
+    for change in Journal::open(journal)?.changes {
+        if change.boot_id == boot_id && !knobs.iter().any(|knob| knob.path == change.path) {
+            knobs.push(Knob { path: change.path, value: change.new });
+        }
+    }
+    Ok(knobs)
+}
+
+/// Writes the values of `knobs` into files below `directory` (`/etc` of the host, for one), beside those that an earlier
+/// run left there, and says into which.
+///
+/// # Errors
+/// A file is there that was not written here, or the file system refuses.
+pub fn persist(directory: &Path, knobs: &[Knob]) -> Result<Vec<PathBuf>, Refused> {
+    let (mut sysctls, mut others) = (Vec::new(), Vec::new());
+    for knob in knobs {
+        match knob.sysctl_name() {
+            Some(name) => sysctls.push((name, knob.value.replace('\t', " "))),
+            None => others.push((escaped(&knob.path.display().to_string()), escaped(&knob.value))),
+        }
+    }
+    let mut written = Vec::new();
+    written.extend(put(directory.join(SYSCTL), sysctls, |name, value| format!("{name} = {value}"))?);
+    written.extend(put(directory.join(TMPFILES), others, |path, value| format!("w {path} - - - - {value}"))?);
+    Ok(written)
+}
+
+fn put(
+    path: PathBuf,
+    values: Vec<(String, String)>,
+    line: fn(&str, &str) -> String,
+) -> Result<Option<PathBuf>, Refused> {
+    if values.is_empty() {
+        return Ok(None);
+    }
+    let failed = |why: String| Refused::File { path: path.clone(), why };
+    let before = match fs::read_to_string(&path) {
+        Ok(text) if !text.starts_with(MARK) => {
+            return Err(failed(
+                "was not written by `ringgate doctor --persist`: move it away, or persist elsewhere".into(),
+            ));
+        }
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    // A line begins with all that names its value.
+    let replaced = |old: &str| values.iter().any(|(name, _)| old.starts_with(&line(name, "")));
+    let kept = before.lines().skip(1).filter(|old| !replaced(old)).map(str::to_owned);
+    let lines: Vec<String> = kept.chain(values.iter().map(|(name, value)| line(name, value))).collect();
+    let write = || -> io::Result<()> {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+        let next = path.with_extension("conf.next");
+        fs::write(&next, format!("{MARK}\n{}\n", lines.join("\n")))?;
+        fs::rename(&next, &path)
+    };
+    write().map_err(|error| failed(error.to_string()))?;
+    Ok(Some(path))
+}
+
+/// As tmpfiles.d takes it: without specifiers.
+fn escaped(text: &str) -> String {
+    text.replace('%', "%%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knob(path: &str, value: &str) -> Knob {
+        Knob { path: path.into(), value: value.into() }
+    }
+
+    #[test]
+    fn sysctls_and_the_rest_go_into_files_of_their_own() {
+        let etc = tempfile::tempdir().unwrap();
+        let knobs = [
+            knob("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t16777216"),
+            knob("/proc/sys/net/ipv4/conf/eth0.100/rp_filter", "0"),
+            knob("/sys/kernel/mm/transparent_hugepage/enabled", "madvise"),
+        ];
+        let written = persist(etc.path(), &knobs).unwrap();
+        assert_eq!(written, [etc.path().join(SYSCTL), etc.path().join(TMPFILES)]);
+        assert_eq!(
+            fs::read_to_string(&written[0]).unwrap(),
+            format!("{MARK}\nnet.ipv4.tcp_rmem = 4096 131072 16777216\nnet.ipv4.conf.eth0/100.rp_filter = 0\n")
+        );
+        assert_eq!(
+            fs::read_to_string(&written[1]).unwrap(),
+            format!("{MARK}\nw /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n")
+        );
+    }
+
+    #[test]
+    fn a_later_run_adds_to_an_earlier_one_and_replaces_its_values() {
+        let etc = tempfile::tempdir().unwrap();
+        persist(etc.path(), &[knob("/proc/sys/vm/swappiness", "10"), knob("/proc/sys/vm/stat_interval", "10")])
+            .unwrap();
+        let more = [knob("/proc/sys/vm/swappiness", "1"), knob("/proc/sys/kernel/numa_balancing", "0")];
+        let written = persist(etc.path(), &more).unwrap();
+        assert_eq!(
+            fs::read_to_string(&written[0]).unwrap(),
+            format!("{MARK}\nvm.stat_interval = 10\nvm.swappiness = 1\nkernel.numa_balancing = 0\n")
+        );
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_stays() {
+        let etc = tempfile::tempdir().unwrap();
+        let path = etc.path().join(SYSCTL);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "vm.swappiness = 30\n").unwrap();
+        assert!(matches!(persist(etc.path(), &[knob("/proc/sys/vm/swappiness", "1")]), Err(Refused::File { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "vm.swappiness = 30\n");
+    }
+}
