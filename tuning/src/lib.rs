@@ -9,10 +9,12 @@ pub mod check;
 pub mod checks;
 mod commands;
 pub mod cpu_set;
+pub mod cpus;
 pub mod fix;
 pub mod host;
 pub mod plan;
 pub mod report;
+pub mod topology;
 
 pub use check::{Area, Check, Found, Look, Verdict};
 pub use cpu_set::CpuSet;
@@ -20,3 +22,4 @@ pub use fix::{Fix, Knob};
 pub use host::{Host, Reading};
 pub use plan::{Plan, Profile};
 pub use report::{Finding, Severity};
+pub use topology::Topology;

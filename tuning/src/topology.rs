@@ -1,0 +1,165 @@
+//! Which CPUs a host has for a gateway, and what is near what.
+
+use std::collections::BTreeMap;
+
+use crate::cpu_set::CpuSet;
+use crate::host::{Host, Reading};
+
+/// A host's CPUs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Topology {
+    /// Online, and this process (or the one looked at) may run there.
+    pub allowed: CpuSet,
+    /// Online, whoever may run there.
+    pub online: CpuSet,
+    /// Kept free of other work by the kernel's command line.
+    pub isolated: CpuSet,
+    /// By CPU: those of its physical core, itself among them. One that is not in it has a core of its own.
+    pub siblings: BTreeMap<usize, CpuSet>,
+    /// By NUMA node; empty when the kernel tells none.
+    pub nodes: BTreeMap<usize, CpuSet>,
+    /// The network card that clients most likely come by.
+    pub card: Option<Card>,
+    /// CPUs' worth of time that the control group grants; `None`: no bound.
+    pub quota: Option<f64>,
+}
+
+/// A network card.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Card {
+    /// Its interface.
+    pub name: String,
+    /// The NUMA node it is attached to, where the machine tells.
+    pub node: Option<usize>,
+    /// How many of its interrupts are handled on which CPU; only of those that have one CPU of their own.
+    pub interrupts: BTreeMap<usize, usize>,
+}
+
+impl Topology {
+    /// As the host tells it.
+    ///
+    /// # Errors
+    /// Not even the CPUs that a process may run on can be read: says why.
+    pub fn read(host: &Host, pid: Option<u32>) -> Result<Topology, String> {
+        let process = pid.map_or("self".to_owned(), |pid| pid.to_string());
+        let status = format!("/proc/{process}/status");
+        let may_run_on = match host.read(&status) {
+            Reading::Text(text) => field(&text, "Cpus_allowed_list").and_then(CpuSet::list),
+            Reading::Absent => return Err(format!("there is no {status}")),
+            Reading::Unread(why) => return Err(why),
+        };
+        let Some(may_run_on) = may_run_on.filter(|cpus| !cpus.is_empty()) else {
+            return Err(format!("{status} has no Cpus_allowed_list"));
+        };
+        let online = list_in(host, "/sys/devices/system/cpu/online").unwrap_or_else(|| may_run_on.clone());
+        let siblings = online
+            .iter()
+            .filter_map(|cpu| {
+                let topology = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
+                let siblings = list_in(host, &format!("{topology}/thread_siblings_list"))
+                    .or_else(|| list_in(host, &format!("{topology}/core_cpus_list")))?;
+                Some((cpu, siblings))
+            })
+            .collect();
+        let nodes = host
+            .list("/sys/devices/system/node")
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|name| {
+                let node = name.strip_prefix("node")?.parse().ok()?;
+                Some((node, list_in(host, &format!("/sys/devices/system/node/{name}/cpulist"))?))
+            })
+            .collect();
+        Ok(Topology {
+            allowed: may_run_on.iter().filter(|cpu| online.contains(*cpu)).collect(),
+            online,
+            isolated: list_in(host, "/sys/devices/system/cpu/isolated").unwrap_or_default(),
+            siblings,
+            nodes,
+            card: card(host),
+            quota: quota(host, &process),
+        })
+    }
+
+    /// The node of a CPU.
+    pub fn node_of(&self, cpu: usize) -> Option<usize> {
+        self.nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map(|(node, _)| *node)
+    }
+
+    /// The CPUs of a CPU's physical core, itself among them.
+    pub fn core_of(&self, cpu: usize) -> CpuSet {
+        self.siblings.get(&cpu).cloned().unwrap_or_else(|| [cpu].into_iter().collect())
+    }
+}
+
+/// The value of a line `Name:\tvalue`.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn list_in(host: &Host, path: &str) -> Option<CpuSet> {
+    host.read(path).text().and_then(CpuSet::list)
+}
+
+/// The card of the default route, or else the first one that is a device and not only software.
+fn card(host: &Host) -> Option<Card> {
+    let routes = host.read("/proc/net/route");
+    let routed = routes.text().unwrap_or_default().lines().skip(1).find_map(|line| {
+        let mut words = line.split_whitespace();
+        let (name, destination) = (words.next()?, words.next()?);
+        (destination == "00000000").then(|| name.to_owned())
+    });
+    let is_device =
+        |name: &String| host.list(format!("/sys/class/net/{name}/device")).is_ok_and(|list| !list.is_empty());
+    let name = routed
+        .filter(is_device)
+        .or_else(|| host.list("/sys/class/net").unwrap_or_default().into_iter().find(is_device))?;
+    let node = host.read(format!("/sys/class/net/{name}/device/numa_node")).text().and_then(|text| text.parse().ok());
+    let interrupts = interrupts(host, &name);
+    Some(Card { name, node, interrupts })
+}
+
+/// On which CPUs a card's interrupts are handled.
+fn interrupts(host: &Host, card: &str) -> BTreeMap<usize, usize> {
+    // A virtio card's interrupts are those of the PCI device that it hangs on.
+    let device = format!("/sys/class/net/{card}/device");
+    let numbers = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
+        .iter()
+        .find_map(|directory| host.list(directory).ok().filter(|list| !list.is_empty()))
+        .unwrap_or_default();
+    let mut interrupts = BTreeMap::new();
+    for number in numbers {
+        let handled = ["effective_affinity_list", "smp_affinity_list"]
+            .iter()
+            .find_map(|file| list_in(host, &format!("/proc/irq/{number}/{file}")).filter(|cpus| !cpus.is_empty()));
+        // One that may go anywhere says nothing about any CPU.
+        if let Some(cpus) = handled.filter(|cpus| cpus.len() == 1) {
+            cpus.iter().for_each(|cpu| *interrupts.entry(cpu).or_insert(0) += 1);
+        }
+    }
+    interrupts
+}
+
+/// The least that any control group above a process grants.
+fn quota(host: &Host, process: &str) -> Option<f64> {
+    let groups = host.read(format!("/proc/{process}/cgroup"));
+    let group = groups.text()?.lines().find_map(|line| line.strip_prefix("0::"))?.trim_matches('/').to_owned();
+    let mut above: Vec<&str> = group.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
+    let mut least: Option<f64> = None;
+    loop {
+        let path = format!("/sys/fs/cgroup/{}/cpu.max", above.join("/"));
+        if let Some(granted) = host.read(path).text().and_then(granted) {
+            least = Some(least.map_or(granted, |least| least.min(granted)));
+        }
+        if above.pop().is_none() {
+            return least;
+        }
+    }
+}
+
+/// Of `150000 100000` it is 1.5; of `max 100000` none.
+fn granted(text: &str) -> Option<f64> {
+    let (quota, period) = text.split_once(' ')?;
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.trim().parse().ok()?);
+    (period > 0.0).then(|| quota / period)
+}
