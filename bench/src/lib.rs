@@ -9,7 +9,6 @@
 pub mod batch;
 pub mod check;
 pub mod cli;
-pub mod client;
 pub mod compare;
 pub mod consumer;
 pub mod engine;

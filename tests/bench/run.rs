@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ringgate_bench::engine::{self, Interrupt, Pace, RunOptions};
-use ringgate_bench::plan::{Arrivals, Common, Load, Security};
+use ringgate_bench::plan::{Arrivals, Common, Load};
 use ringgate_bench::result::RunResult;
 use ringgate_bench::scenario::Scenario;
+use ringgate_client::Security;
 
 use crate::common::LIVENESS;
 use crate::common::gateway::Gateway;

@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ringgate_client::{Sasl, SaslMechanism, Security, Tls};
+
 use super::parse::{duration, share};
 use super::search::SearchArgs;
 use crate::engine::Pace;
-use crate::plan::{Arrivals, Common, Load, Sasl, SaslMechanism, Security, Tls, UsageError, defaults};
+use crate::plan::{Arrivals, Common, Load, UsageError, defaults};
 
 /// See the module.
 #[derive(Debug, Clone, clap::Args)]

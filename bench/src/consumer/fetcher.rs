@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kafka_protocol::messages::fetch_response::PartitionData;
 use kafka_protocol::messages::{ApiKey, FetchRequest, FetchResponse};
+use ringgate_client::{Address, CallError, Connection, Target};
 use ringgate_runtime::{Budget, Task};
 use ringgate_wire::records::{BatchHeader, OpenBatch, next_batch};
 
 use super::session::Session;
-use crate::client::{Address, CallError, Connection, Target};
 use crate::limits::{FETCHED_BYTES_MAX, RETRY_PAUSE};
 use crate::measure::{Phase, Recorder, SeriesId};
 use crate::producer::{TopicRef, passes};

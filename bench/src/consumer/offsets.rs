@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use kafka_protocol::messages::{ApiKey, ListOffsetsRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::{Address, CallError, Target};
 
-use crate::client::{Address, CallError, Target};
 use crate::producer::TopicRef;
 
 /// The timestamp that stands for a partition's end.

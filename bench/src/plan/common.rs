@@ -1,8 +1,9 @@
 //! What every scenario has.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
+
+use ringgate_client::{Options, Security};
 
 use super::defaults;
 use crate::result::Parameter;
@@ -44,57 +45,6 @@ pub enum Arrivals {
     Poisson,
 }
 
-/// How connections are secured.
-#[derive(Debug, Clone, Default)]
-pub struct Security {
-    /// TLS, when asked for.
-    pub tls: Option<Tls>,
-    /// SASL, when asked for.
-    pub sasl: Option<Sasl>,
-}
-
-/// TLS parameters.
-#[derive(Debug, Clone)]
-pub struct Tls {
-    /// PEM file of authorities; the system's when none.
-    pub ca: Option<PathBuf>,
-    /// Name to expect in the certificate; the host that is connected to when none.
-    pub server_name: Option<String>,
-    /// Take any certificate: for tests only, and noted in the result.
-    pub insecure: bool,
-}
-
-/// SASL parameters; the password is shown nowhere.
-#[derive(Clone)]
-pub struct Sasl {
-    /// How.
-    pub mechanism: SaslMechanism,
-    /// Who.
-    pub username: String,
-    /// The password.
-    pub password: String,
-}
-
-impl std::fmt::Debug for Sasl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sasl")
-            .field("mechanism", &self.mechanism)
-            .field("username", &self.username)
-            .finish_non_exhaustive()
-    }
-}
-
-/// SASL mechanisms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SaslMechanism {
-    /// PLAIN, RFC 4616.
-    Plain,
-    /// SCRAM-SHA-256, RFC 5802 and 7677.
-    ScramSha256,
-    /// SCRAM-SHA-512.
-    ScramSha512,
-}
-
 /// What every scenario has, checked.
 #[derive(Debug, Clone)]
 pub struct Common {
@@ -129,6 +79,19 @@ pub struct Common {
 }
 
 impl Common {
+    /// How the run's client behaves.
+    pub fn client(&self) -> Options {
+        Options {
+            bootstrap: self.bootstrap.clone(),
+            client_id: "ringgate-bench",
+            request_timeout: self.request_timeout,
+            in_flight: self.in_flight,
+            security: self.security.clone(),
+            api_versions: self.api_versions.clone(),
+            source_ips: self.source_ips.clone(),
+        }
+    }
+
     /// All of it as a reader would write it, by flag name.
     pub fn parameters(&self) -> Vec<Parameter> {
         let parameter = |name: &str, value: String, default: bool| Parameter { name: name.into(), value, default };
@@ -167,12 +130,7 @@ impl Common {
             }
         }
         if let Some(sasl) = &self.security.sasl {
-            let mechanism = match sasl.mechanism {
-                SaslMechanism::Plain => "PLAIN",
-                SaslMechanism::ScramSha256 => "SCRAM-SHA-256",
-                SaslMechanism::ScramSha512 => "SCRAM-SHA-512",
-            };
-            parameters.push(parameter("sasl", mechanism.into(), false));
+            parameters.push(parameter("sasl", sasl.mechanism.name().into(), false));
         }
         for (api, version) in &self.api_versions {
             parameters.push(parameter("api-version", format!("{api}={version}"), false));

@@ -3,4 +3,4 @@
 mod common;
 pub mod defaults;
 
-pub use common::{Arrivals, Common, Load, Sasl, SaslMechanism, Security, Tls, UsageError};
+pub use common::{Arrivals, Common, Load, UsageError};

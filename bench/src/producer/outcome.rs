@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
+use ringgate_client::{Answered, CallError, Complete, decode};
 
 use super::queue::Batch;
 use super::sender::{Acks, Inner};
 use crate::check::StreamId;
-use crate::client::{Answered, CallError, Complete, decode};
 
 use crate::measure::Phase;
 use crate::result::errors::{BAD_RESPONSE, DISCONNECTED, TIMED_OUT};

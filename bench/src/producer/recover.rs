@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use kafka_protocol::messages::{ApiKey, InitProducerIdRequest, ProducerId};
+use ringgate_client::{Address, CallError};
 use ringgate_wire::records::BatchHeader;
 
 use super::queue::Batch;
 use super::sender::{Broker, Identity, Inner};
-use crate::client::{Address, CallError};
 use crate::limits::RETRY_PAUSE;
 use crate::result::errors::TIMED_OUT;
 

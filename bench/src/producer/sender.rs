@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
+use ringgate_client::{Address, Link, Submit, Target};
 use ringgate_runtime::Budget;
 use ringgate_wire::records::{BatchBuilder, HEADER_BYTES};
 
@@ -20,7 +21,6 @@ use super::queue::{Batch, Batching, Queue, RECORD_OVERHEAD, Ready};
 use super::request::{self, TopicRef};
 use crate::batch::{Codec, Compressor, key_bytes};
 use crate::check::{Delivery, StreamId};
-use crate::client::{Address, Link, Submit, Target};
 use crate::consumer::Names;
 use crate::limits::{BUFFERED_RECORDS_MAX, PRODUCE_REQUEST_BYTES_MAX};
 use crate::measure::{Recorder, SeriesId};

@@ -3,7 +3,6 @@
 //! [`write()`] leaves a run's directory, [`read()`] takes it up again. `docs/bench-results.md` describes the files.
 
 mod csv;
-pub mod errors;
 #[cfg(test)]
 pub(crate) mod example;
 mod hgrm;
@@ -24,4 +23,5 @@ pub use model::{
     Search, Server, ServerRow, Target, Thread, Unit, Value, Verdict,
 };
 pub use read::{ReadError, read, read_environment};
+pub use ringgate_client::errors;
 pub use write::{whole, write};

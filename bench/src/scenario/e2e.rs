@@ -9,11 +9,11 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use ringgate_client::Target;
 use ringgate_wire::records::{BatchHeader, OpenBatch};
 
 use crate::batch::{KeyChoice, Pool, Stamp};
 use crate::check::{Delivery, Seen};
-use crate::client::Target;
 use crate::consumer::{Consumer, Names, Settings, Sink};
 use crate::limits::{FETCHED_BYTES_MAX, STRAGGLER_LOOK};
 use crate::measure::{Recorder, SeriesId, Window};
@@ -136,13 +136,13 @@ impl Scenario for EndToEnd {
     }
 
     async fn found(plan: &Plan, seat: &Seat) -> Result<Shared, SetupError> {
-        let made = Made::make(&plan.records, seat, &Target::reach(&seat.common).await?).await?;
+        let made = Made::make(&plan.records, seat, &Target::reach(&seat.common.client()).await?).await?;
         // Of this run alone, also when a seed is used again.
         Ok(Shared { made, run: uuid::Uuid::new_v4().as_u64_pair().0, epoch: Instant::now() })
     }
 
     async fn prepare(plan: &Plan, shared: &Shared, seat: &Seat) -> Result<EndToEnd, SetupError> {
-        let target = Target::reach(&seat.common).await?;
+        let target = Target::reach(&seat.common.client()).await?;
         let Shared { made, run, epoch } = shared.clone();
         let delivery = Rc::new(RefCell::new(Delivery::new(run)));
         let partitions: Vec<usize> = mine(seat, plan.records.all_partitions()).collect();

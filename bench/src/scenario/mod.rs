@@ -21,6 +21,8 @@ mod users;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use ringgate_client::{CallError, ClientError};
+
 use crate::limits::EXAMPLES_MAX;
 use crate::measure::{Recorder, SeriesId, Window};
 use crate::plan::Common;
@@ -54,6 +56,18 @@ pub struct Seat {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SetupError(pub String);
+
+impl From<CallError> for SetupError {
+    fn from(error: CallError) -> SetupError {
+        SetupError(error.to_string())
+    }
+}
+
+impl From<ClientError> for SetupError {
+    fn from(error: ClientError) -> SetupError {
+        SetupError(error.0)
+    }
+}
 
 /// A run cannot go on: exit code 4, with what there is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

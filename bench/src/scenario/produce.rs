@@ -1,6 +1,7 @@
 //! `produce`: records into topics, acknowledged.
 
-use crate::client::Target;
+use ringgate_client::Target;
+
 use crate::consumer::Names;
 use crate::measure::Window;
 use crate::plan::{Common, UsageError};
@@ -42,11 +43,11 @@ impl Scenario for Produce {
     }
 
     async fn found(plan: &Plan, seat: &Seat) -> Result<Made, SetupError> {
-        Made::make(&plan.0, seat, &Target::reach(&seat.common).await?).await
+        Made::make(&plan.0, seat, &Target::reach(&seat.common.client()).await?).await
     }
 
     async fn prepare(plan: &Plan, made: &Made, seat: &Seat) -> Result<Produce, SetupError> {
-        let target = Target::reach(&seat.common).await?;
+        let target = Target::reach(&seat.common.client()).await?;
         let numbers: Vec<usize> = mine(seat, seat.common.connections).collect();
         let making = Making {
             plan: &plan.0,

@@ -12,11 +12,11 @@ use std::time::Instant;
 
 use kafka_protocol::messages::{ApiKey, ApiVersionsRequest, MetadataRequest};
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::{Address, CallError, Target};
 use ringgate_runtime::{Task, spawn_as};
 
 pub use plan::{Close, Plan};
 
-use crate::client::{Address, CallError, Target};
 use crate::engine::{Outstanding, Pacer, Permit};
 use crate::host::{Ports, Root, connections_max};
 use crate::measure::{Recorder, SeriesId, Window};
@@ -75,7 +75,7 @@ impl Scenario for Churn {
     }
 
     async fn prepare(plan: &Plan, (): &(), seat: &Seat) -> Result<Churn, SetupError> {
-        let target = Target::reach(&seat.common).await?;
+        let target = Target::reach(&seat.common.client()).await?;
         let versions = Versions {
             api_versions: target.version(ApiKey::ApiVersions)?,
             metadata: target.version(ApiKey::Metadata)?,

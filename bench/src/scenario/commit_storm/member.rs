@@ -8,11 +8,11 @@ use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use kafka_protocol::messages::ApiKey;
+use ringgate_client::{CallError, Connection, Target};
 
 use super::ledger::{Ledger, Wrong};
 use super::membership::leave;
 use super::requests::{Identity, commit, committed, fetch, fetched};
-use crate::client::{CallError, Connection, Target};
 use crate::engine::Permit;
 use crate::limits::CHECK_EXAMPLES_MAX;
 use crate::measure::Recorder;

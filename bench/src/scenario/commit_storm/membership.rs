@@ -14,10 +14,10 @@ use kafka_protocol::messages::{
     JoinGroupResponse, LeaveGroupRequest, SyncGroupRequest, TopicName,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, StrBytes};
+use ringgate_client::{CallError, Connection, Target};
 use ringgate_runtime::{sleep, spawn_as};
 
 use super::requests::Identity;
-use crate::client::{CallError, Connection, Target};
 use crate::limits::{MEMBERSHIP_POLL, MEMBERSHIP_TIMEOUT};
 use crate::scenario::SetupError;
 

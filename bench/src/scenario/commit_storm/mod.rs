@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::{GroupId, TopicName};
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::Target;
 use ringgate_runtime::{Task, spawn_as};
 
 use member::{Act, Desk, Member, Slot};
@@ -21,7 +22,6 @@ use membership::Forming;
 pub use plan::{Membership, Plan};
 use requests::Identity;
 
-use crate::client::Target;
 use crate::engine::{Outstanding, Pacer};
 use crate::limits::{SESSION_TIMEOUT_MAX, SESSION_TIMEOUT_SPARE};
 use crate::measure::Window;
@@ -61,13 +61,13 @@ impl Scenario for CommitStorm {
 
     async fn found(plan: &Plan, seat: &Seat) -> Result<Topic, SetupError> {
         let name = format!("{}-commits", seat.common.prefix);
-        let target = Target::reach(&seat.common).await?;
+        let target = Target::reach(&seat.common.client()).await?;
         target.create_topic(&name, plan.topic_partitions(), &[]).await?;
         Ok(Topic { name, users: Users::all(seat) })
     }
 
     async fn prepare(plan: &Plan, shared: &Topic, seat: &Seat) -> Result<CommitStorm, SetupError> {
-        let target = Target::reach(&seat.common).await?;
+        let target = Target::reach(&seat.common.client()).await?;
         let desk = Desk::new(&target, &seat.recorder)?;
         let topic = TopicName(StrBytes::from_string(shared.name.clone()));
         let mine = (0..plan.groups).filter(|group| group % u32::from(seat.executors) == u32::from(seat.executor));
@@ -216,7 +216,7 @@ async fn standalone(
     group: &GroupId,
     topic: &TopicName,
     plan: &Plan,
-) -> Result<Vec<(crate::client::Connection, Identity)>, SetupError> {
+) -> Result<Vec<(ringgate_client::Connection, Identity)>, SetupError> {
     let coordinator = target.coordinator(&group.0).await?;
     let each = i32::try_from(plan.partitions).unwrap_or(i32::MAX);
     let mut members = Vec::new();

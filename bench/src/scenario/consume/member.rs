@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::{CallError, Target};
 use ringgate_runtime::{Task, sleep_until, spawn_as};
 
 use super::Counted;
 use super::membership::Membership;
-use crate::client::{CallError, Target};
 use crate::consumer::{Consumer, Settings, Stats};
 use crate::engine::unless_told;
 use crate::limits::RETRY_PAUSE;

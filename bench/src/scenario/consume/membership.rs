@@ -14,8 +14,8 @@ use kafka_protocol::messages::{
     OffsetFetchRequest, SyncGroupRequest, TopicName,
 };
 use kafka_protocol::protocol::{Request, StrBytes};
+use ringgate_client::{CallError, Connection, Target};
 
-use crate::client::{CallError, Connection, Target};
 use crate::limits::RETRY_PAUSE;
 use crate::scenario::fleet::Assignor;
 use crate::scenario::fleet::assignor::{assigned, assignment, subscription};

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use ringgate_client::Target;
 use ringgate_runtime::spawn_as;
 use ringgate_wire::records::BatchHeader;
 
 pub use member::GroupPlan;
 use member::{Joining, Member};
 
-use crate::client::Target;
 use crate::consumer::{Consumer, Names, Settings, Sink, Stats, Verify, end_offsets};
 use crate::engine::unless_told;
 use crate::limits::STRAGGLER_LOOK;
@@ -214,12 +214,12 @@ impl Scenario for Consume {
     }
 
     async fn found(plan: &Plan, seat: &Seat) -> Result<Shared, SetupError> {
-        let made = Made::make(&plan.records, seat, &Target::reach(&seat.common).await?).await?;
+        let made = Made::make(&plan.records, seat, &Target::reach(&seat.common.client()).await?).await?;
         Ok(Shared { made, times: Arc::default() })
     }
 
     async fn prepare(plan: &Plan, shared: &Shared, seat: &Seat) -> Result<Consume, SetupError> {
-        let target = Target::reach(&seat.common).await?;
+        let target = Target::reach(&seat.common.client()).await?;
         let all = plan.records.all_partitions();
         let numbers: Vec<usize> = mine(seat, plan.producers).collect();
         let making = Making {

@@ -10,6 +10,7 @@ use kafka_protocol::messages::{
     HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest, SyncGroupRequest,
 };
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::{Answered, CallError, decode};
 
 use super::assignor;
 use super::codes::{
@@ -20,7 +21,6 @@ use super::driver::Fleet;
 use super::inbox::{Ask, Asked};
 use super::member::State;
 use super::operations::{record, record_none};
-use crate::client::{Answered, CallError, decode};
 
 /// Kafka's name of the protocol type of consumers.
 const CONSUMER: StrBytes = StrBytes::from_static_str("consumer");

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use kafka_protocol::messages::{OffsetCommitRequest, TopicName};
+use ringgate_client::{Answered, CallError, decode};
 
 use super::codes::REBALANCE_IN_PROGRESS;
 use super::driver::Fleet;
@@ -11,7 +12,6 @@ use super::inbox::{Ask, Asked};
 use super::member::State;
 use super::operations::{record, record_none};
 use super::plan::Protocol;
-use crate::client::{Answered, CallError, decode};
 
 impl Fleet {
     pub(super) fn send_commit(&mut self, member: u32, place: u32) {

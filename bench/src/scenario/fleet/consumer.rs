@@ -7,6 +7,7 @@ use kafka_protocol::messages::consumer_group_heartbeat_request::TopicPartitions;
 use kafka_protocol::messages::consumer_group_heartbeat_response::Assignment;
 use kafka_protocol::messages::{ConsumerGroupHeartbeatRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::{Answered, CallError, decode};
 
 use super::assignor::number_of;
 use super::codes::{FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID};
@@ -14,7 +15,6 @@ use super::driver::Fleet;
 use super::inbox::{Ask, Asked};
 use super::member::State;
 use super::operations::{record, record_none};
-use crate::client::{Answered, CallError, decode};
 
 /// Member epochs that say something else: a leaving member, and a static one that will be back.
 const LEAVES: i32 = -1;

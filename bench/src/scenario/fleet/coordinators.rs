@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
+use ringgate_client::{Address, CallError};
+
 use super::driver::{Due, Fleet};
 use super::inbox::Event;
 use super::timers::Nanos;
-use crate::client::{Address, CallError};
 use crate::limits::MEMBER_PAUSE;
 
 impl Fleet {

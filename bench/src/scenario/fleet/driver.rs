@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kafka_protocol::messages::GroupId;
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::{Answered, CallError, Permits, Target};
 use ringgate_runtime::Budget;
 use uuid::Uuid;
 
@@ -26,7 +27,6 @@ use super::operations::{Operations, Versions};
 use super::plan::{Plan, Protocol};
 use super::storm::Storm;
 use super::timers::{Nanos, Timers};
-use crate::client::{Answered, CallError, Permits, Target};
 use crate::engine::{OTHER_SLOTS, SLOTS, UNSENT};
 use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, MEMBER_PAUSE};
 use crate::measure::{Recorder, Window};
@@ -125,7 +125,7 @@ impl Fleet {
         // long for it, and five seconds more.
         let request_timeout = seat.common.request_timeout.max(plan.rebalance_timeout + Duration::from_secs(5));
         let common = crate::plan::Common { request_timeout, ..(*seat.common).clone() };
-        let target = Target::reach(&common).await?;
+        let target = Target::reach(&common.client()).await?;
         let versions = Versions::new(&target, plan)?;
         let (executor, executors) = (u32::from(seat.executor), u32::from(seat.executors));
         let mine = (0..plan.groups).filter(|group| group % executors == executor);

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use ringgate_client::{Address, Answered, CallError, Complete, Connection};
+
 use super::polls::Led;
-use crate::client::{Address, Answered, CallError, Complete, Connection};
 
 /// What has happened.
 pub enum Event {

@@ -1,11 +1,11 @@
 //! The fleet's connections: one per member, or a few that members share and some for who is joining.
 
 use kafka_protocol::protocol::Request;
+use ringgate_client::{Address, CallError, Connection, Link};
 
 use super::driver::Fleet;
 use super::inbox::{Asked, Event, Tell};
 use super::member::NONE;
-use crate::client::{Address, CallError, Connection, Link};
 use crate::limits::LOBBY_KEPT;
 
 /// A place for a connection.

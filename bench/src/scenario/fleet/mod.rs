@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::Target;
 
 pub use assignor::Assignor;
 pub use driver::{Fleet as Members, Topics};
@@ -37,7 +38,6 @@ pub(in crate::scenario) use plan::{above_zero, time};
 pub(in crate::scenario) use storm::Storm;
 pub(in crate::scenario) use timers::Nanos;
 
-use crate::client::Target;
 use crate::host::{Root, memory};
 use crate::measure::Window;
 use crate::result::{Checks, Parameter, Unit, Value};
@@ -89,7 +89,7 @@ impl Scenario for Fleet {
 /// # Errors
 /// The target cannot be reached, or refuses.
 pub(in crate::scenario) async fn found(plan: &Plan, seat: &Seat) -> Result<Shared, SetupError> {
-    let target = Target::reach(&seat.common).await?;
+    let target = Target::reach(&seat.common.client()).await?;
     let mut topics = Topics { names: Vec::new(), ids: Vec::new(), partitions: plan.partitions };
     for number in 0..plan.topics {
         let name = format!("{}-t{number}", seat.common.prefix);

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use kafka_protocol::messages::ApiKey;
+use ringgate_client::{Answered, CallError, Target};
 
 use super::inbox::Asked;
 use super::plan::{Plan, Protocol};
-use crate::client::{Answered, CallError, Target};
 use crate::engine::LATENESS;
 use crate::measure::{Recorder, SeriesId};
 

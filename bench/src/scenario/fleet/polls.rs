@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
 use kafka_protocol::messages::{FetchRequest, FetchResponse, TopicName};
+use ringgate_client::{Address, Answered, CallError, Target, decode};
 
 use super::driver::{Due, Fleet, Topics};
 use super::fetchers::Turn;
@@ -14,7 +15,6 @@ use super::inbox::{Ask, Asked, Event};
 use super::member::State;
 use super::operations::{record, record_none};
 use super::timers::Nanos;
-use crate::client::{Address, Answered, CallError, Target, decode};
 use crate::consumer::end_offsets;
 use crate::limits::{FLEET_FETCH_BYTES, MEMBER_PAUSE};
 use crate::producer::TopicRef;

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::limits::CONTROL_PAUSE;
 
 use super::driver::{Due, Fleet};
 use super::inbox::Event;
 use super::member::State;
 use super::plan::Protocol;
 use super::timers::Nanos;
-use crate::limits::CONTROL_PAUSE;
 
 /// Decides what is done to a fleet. It is called by the fleet's one task.
 pub(in crate::scenario) trait Storm {
@@ -215,7 +215,7 @@ impl Fleet {
 }
 
 /// Waits until a topic has as many partitions as another executor gives it.
-async fn see_partitions(target: &crate::client::Target, name: &str, partitions: usize) -> Result<(), String> {
+async fn see_partitions(target: &ringgate_client::Target, name: &str, partitions: usize) -> Result<(), String> {
     let until = Instant::now() + target.request_timeout();
     loop {
         target.forget_topic(name);

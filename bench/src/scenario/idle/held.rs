@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use kafka_protocol::messages::{ApiKey, ApiVersionsRequest};
 use kafka_protocol::protocol::StrBytes;
+use ringgate_client::{Address, CallError, Connection, Target};
 use ringgate_runtime::{Task, sleep_until, spawn_as};
 
 use super::{Kind, Plan, Shared};
-use crate::client::{Address, CallError, Connection, Target};
 use crate::limits::{HOLD_CHECKING, HOLD_CONNECTING};
 use crate::measure::Recorder;
 use crate::stop::Stop;

@@ -12,13 +12,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringgate_client::Target;
 use ringgate_runtime::{sleep_until, spawn_as};
 
 use held::Held;
 pub use plan::{Kind, Plan};
 use probe::Probe;
 
-use crate::client::Target;
 use crate::engine::unless_told;
 use crate::host::{Memory, Plateaus, Root, SocketMemory, memory, socket_memory};
 use crate::limits::PLATEAU_READ_BEFORE;
@@ -65,7 +65,7 @@ impl Scenario for Idle {
     }
 
     async fn prepare(plan: &Plan, shared: &Shared, seat: &Seat) -> Result<Idle, SetupError> {
-        let target = Target::reach(&seat.common).await?;
+        let target = Target::reach(&seat.common.client()).await?;
         Ok(Idle {
             plan: plan.clone(),
             probe: Probe::new(&target, seat).await?,

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use kafka_protocol::messages::ApiKey;
+use ringgate_client::{CallError, Connection, Target};
 use ringgate_runtime::spawn_as;
 
 use super::held::hello;
-use crate::client::{CallError, Connection, Target};
 use crate::engine::{Outstanding, Pacer};
 use crate::measure::Window;
 use crate::plan::{Arrivals, Load};

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 pub use plan::{RecordsPlan, parameter};
 
+use ringgate_client::Target;
+
 use crate::batch::{Keys, Pool};
 use crate::check::Delivery;
-use crate::client::Target;
 use crate::consumer::Names;
 use crate::engine::{OTHER_UNSENT, Pacer, UNSENT};
 use crate::measure::Window;

@@ -13,16 +13,15 @@ use kafka_protocol::protocol::{Request, StrBytes};
 use ringgate_runtime::{BufferPool, TcpStream};
 
 use super::deadlines::Deadlines;
+use super::frames::Heads;
 use super::metadata::Topic;
 use super::permits::Permits;
 use super::sasl::Login;
 use super::tls::{Tls, Trust};
 use super::transport::Transport;
 use super::versions::Versions;
-use super::{Address, CallError, Connection};
+use super::{Address, CallError, ClientError, Connection, Options};
 use crate::limits::CONTROL_CONNECTIONS;
-use crate::plan::Common;
-use crate::scenario::SetupError;
 
 /// ApiVersions, and Kafka's code for a version of it that it does not have.
 const UNSUPPORTED_VERSION: i16 = 35;
@@ -38,6 +37,7 @@ pub(super) struct Inner {
     trust: Option<Trust>,
     login: Option<Login>,
     in_flight: usize,
+    client_id: &'static str,
     pool: Rc<BufferPool>,
     deadlines: Deadlines,
     versions: RefCell<Rc<Versions>>,
@@ -69,25 +69,26 @@ impl Target {
     ///
     /// # Errors
     /// None does; says of each why.
-    pub async fn reach(common: &Common) -> Result<Target, SetupError> {
-        let bootstrap = common.bootstrap.iter().map(|text| text.parse()).collect::<Result<Vec<Address>, _>>();
+    pub async fn reach(options: &Options) -> Result<Target, ClientError> {
+        let bootstrap = options.bootstrap.iter().map(|text| text.parse()).collect::<Result<Vec<Address>, _>>();
         let target = Target(Rc::new(Inner {
-            bootstrap: bootstrap.map_err(SetupError)?,
-            timeout: common.request_timeout,
-            pinned: common.api_versions.clone(),
-            trust: common.security.tls.as_ref().map(Trust::new).transpose()?,
-            login: common.security.sasl.clone().map(Login::new),
-            in_flight: common.in_flight,
+            bootstrap: bootstrap.map_err(ClientError)?,
+            timeout: options.request_timeout,
+            pinned: options.api_versions.clone(),
+            trust: options.security.tls.as_ref().map(Trust::new).transpose()?,
+            login: options.security.sasl.clone().map(Login::new),
+            in_flight: options.in_flight,
+            client_id: options.client_id,
             pool: Rc::default(),
-            deadlines: Deadlines::start(common.request_timeout),
+            deadlines: Deadlines::start(options.request_timeout),
             versions: RefCell::default(),
-            sources: common.source_ips.clone(),
+            sources: options.source_ips.clone(),
             next_source: Cell::new(0),
             resolved: RefCell::default(),
             control: RefCell::default(),
             control_permits: Permits::new(CONTROL_CONNECTIONS),
             topics: RefCell::default(),
-            about: RefCell::new(about(common)),
+            about: RefCell::new(about(options)),
         }));
         let mut refused = Vec::new();
         for address in &target.0.bootstrap {
@@ -96,7 +97,7 @@ impl Target {
                 Err(error) => refused.push(format!("{address}: {error}")),
             }
         }
-        Err(SetupError(format!("no bootstrap server can be used: {}", refused.join("; "))))
+        Err(ClientError(format!("no bootstrap server can be used: {}", refused.join("; "))))
     }
 
     /// Learns from one broker what it speaks and who else is there.
@@ -115,7 +116,7 @@ impl Target {
 
     async fn ask_versions(&self, connection: &mut Connection) -> Result<Versions, CallError> {
         let request = ApiVersionsRequest::default()
-            .with_client_software_name(StrBytes::from_static_str("ringgate-bench"))
+            .with_client_software_name(StrBytes::from_static_str(self.0.client_id))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
         // 3 is what every broker since 2.4 has; the answer of an older one is of version 0 (KIP-511).
         let version = self.0.pinned.get(&ApiVersionsRequest::KEY).copied().unwrap_or(3);
@@ -214,7 +215,9 @@ impl Target {
                 Transport::Tls(Box::new(tls))
             }
         };
-        Ok((Connection::new(transport, broker.clone(), self.0.pool.clone(), deadline, self.0.in_flight), steps))
+        let heads = Heads::of(self.0.client_id);
+        let (pool, in_flight) = (self.0.pool.clone(), self.0.in_flight);
+        Ok((Connection::new(transport, broker.clone(), pool, deadline, in_flight, heads), steps))
     }
 
     async fn dial(&self, address: SocketAddr) -> io::Result<TcpStream> {
@@ -285,10 +288,10 @@ impl Target {
     }
 }
 
-/// How connections are secured, for the result.
-fn about(common: &Common) -> BTreeMap<String, String> {
+/// How connections are secured, for whoever reports it.
+fn about(options: &Options) -> BTreeMap<String, String> {
     let mut about = BTreeMap::new();
-    if let Some(tls) = &common.security.tls {
+    if let Some(tls) = &options.security.tls {
         let checked =
             if tls.insecure { "any certificate was taken (--tls-insecure)" } else { "the certificate was checked" };
         about.insert("tls".into(), checked.into());

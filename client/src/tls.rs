@@ -12,9 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::CallError;
-use crate::plan;
-use crate::scenario::SetupError;
+use super::{CallError, ClientError, options};
 
 /// What connections of a run have in common.
 #[derive(Clone)]
@@ -29,9 +27,9 @@ impl Trust {
     ///
     /// # Errors
     /// There are none, or they cannot be read.
-    pub(super) fn new(tls: &plan::Tls) -> Result<Trust, SetupError> {
+    pub(super) fn new(tls: &options::Tls) -> Result<Trust, ClientError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let failed = |error: rustls::Error| SetupError(format!("TLS cannot be used: {error}"));
+        let failed = |error: rustls::Error| ClientError(format!("TLS cannot be used: {error}"));
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(failed)?;
@@ -44,11 +42,11 @@ impl Trust {
     }
 }
 
-fn authorities(tls: &plan::Tls) -> Result<RootCertStore, SetupError> {
+fn authorities(tls: &options::Tls) -> Result<RootCertStore, ClientError> {
     let mut roots = RootCertStore::empty();
     let found = match &tls.ca {
         Some(file) => {
-            let failed = |error: &dyn std::fmt::Display| SetupError(format!("--tls-ca {}: {error}", file.display()));
+            let failed = |error: &dyn std::fmt::Display| ClientError(format!("--tls-ca {}: {error}", file.display()));
             let certificates = CertificateDer::pem_file_iter(file).map_err(|error| failed(&error))?;
             certificates.collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?
         }
@@ -57,7 +55,7 @@ fn authorities(tls: &plan::Tls) -> Result<RootCertStore, SetupError> {
     let (taken, _) = roots.add_parsable_certificates(found);
     if taken == 0 {
         let wher = tls.ca.as_ref().map_or("this system".into(), |file| file.display().to_string());
-        return Err(SetupError(format!("{wher} has no certificate of an authority: see --tls-ca and --tls-insecure")));
+        return Err(ClientError(format!("{wher} has no certificate of an authority: see --tls-ca and --tls-insecure")));
     }
     Ok(roots)
 }

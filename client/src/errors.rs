@@ -1,4 +1,4 @@
-//! Errors of the generator's own, in the same space as Kafka's codes but far below them.
+//! Errors of the client's own, in the same space as Kafka's codes but far below them.
 
 /// No answer within the request timeout. The latency is recorded as the time waited.
 pub const TIMED_OUT: i16 = -1_001;
@@ -13,7 +13,7 @@ pub const AUTHENTICATION_FAILED: i16 = -1_005;
 /// Both sides share no version of an API, or not the pinned one.
 pub const NO_SHARED_VERSION: i16 = -1_006;
 
-/// The name of a code: Kafka's own, or the generator's.
+/// The name of a code: Kafka's own, or the client's.
 pub fn name(code: i16) -> String {
     match code {
         TIMED_OUT => "TIMED_OUT".into(),

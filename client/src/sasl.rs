@@ -9,7 +9,7 @@ use kafka_protocol::protocol::StrBytes;
 use super::scram::{Salted, Scram};
 use super::versions::Versions;
 use super::{CallError, Connection};
-use crate::plan::{Sasl, SaslMechanism};
+use crate::{Sasl, SaslMechanism};
 
 /// Kafka's code of a mechanism that the broker does not have.
 const UNSUPPORTED_SASL_MECHANISM: i16 = 33;
@@ -25,15 +25,6 @@ impl Login {
         Login { sasl, salted: RefCell::default() }
     }
 
-    /// Kafka's name of the mechanism.
-    pub(super) fn mechanism(&self) -> &'static str {
-        match self.sasl.mechanism {
-            SaslMechanism::Plain => "PLAIN",
-            SaslMechanism::ScramSha256 => "SCRAM-SHA-256",
-            SaslMechanism::ScramSha512 => "SCRAM-SHA-512",
-        }
-    }
-
     /// The exchange.
     ///
     /// # Errors
@@ -44,17 +35,18 @@ impl Login {
         if version < 1 {
             return Err(CallError::NoVersion("SaslHandshake: the target has no version 1 (KIP-152)".into()));
         }
-        let request = SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(self.mechanism()));
+        let request =
+            SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(self.sasl.mechanism.name()));
         let answer = connection.call(version, &request).await?;
         match answer.error_code {
             0 => {}
             UNSUPPORTED_SASL_MECHANISM => {
                 let has: Vec<&str> = answer.mechanisms.iter().map(|name| name.as_str()).collect();
-                let (wanted, has) = (self.mechanism(), has.join(", "));
+                let (wanted, has) = (self.sasl.mechanism.name(), has.join(", "));
                 return Err(CallError::Authentication(format!("the target has no mechanism {wanted}, but {has}")));
             }
             code => {
-                let name = crate::result::errors::name(code);
+                let name = crate::errors::name(code);
                 return Err(CallError::Authentication(format!("SaslHandshake: {name}")));
             }
         }
@@ -78,7 +70,7 @@ async fn say(connection: &mut Connection, version: i16, message: String) -> Resu
     let request = SaslAuthenticateRequest::default().with_auth_bytes(Bytes::from(message));
     let answer = connection.call(version, &request).await?;
     if answer.error_code != 0 {
-        let name = crate::result::errors::name(answer.error_code);
+        let name = crate::errors::name(answer.error_code);
         let why = answer.error_message.map_or(name, |why| why.to_string());
         return Err(CallError::Authentication(why));
     }

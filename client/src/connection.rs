@@ -9,7 +9,7 @@ use ringgate_runtime::BufferPool;
 use ringgate_wire::frame::Cutter;
 
 use super::deadlines::Deadline;
-use super::frames::{self, Shape};
+use super::frames::{self, Heads, Shape};
 use super::link::{Complete, Link};
 use super::pipeline::Pipeline;
 use super::transport::{Transport, lost};
@@ -27,6 +27,7 @@ pub struct Connection {
     broken: bool,
     broker: Address,
     in_flight: usize,
+    heads: Heads,
 }
 
 impl Connection {
@@ -36,9 +37,10 @@ impl Connection {
         pool: Rc<BufferPool>,
         deadline: Deadline,
         in_flight: usize,
+        heads: Heads,
     ) -> Connection {
         let cutter = Cutter::default();
-        Connection { transport, pool, deadline, cutter, next_correlation: 1, broken: false, broker, in_flight }
+        Connection { transport, pool, deadline, cutter, next_correlation: 1, broken: false, broker, in_flight, heads }
     }
 
     /// Whom it reaches.
@@ -57,7 +59,7 @@ impl Connection {
     /// # Errors
     /// There is no answer, or none that can be read. An error code in the answer is no error here.
     pub async fn call<R: Request>(&mut self, version: i16, request: &R) -> Result<R::Response, CallError> {
-        let frame = frames::request(version, self.next_correlation, request)?;
+        let frame = self.heads.request(version, self.next_correlation, request)?;
         let body = self.exchange(vec![frame], frames::shape_of::<R>(version)).await?;
         frames::decode::<R>(body, version)
     }
@@ -68,7 +70,7 @@ impl Connection {
     /// There is no answer.
     pub async fn call_raw(&mut self, api: i16, version: i16, body: Vec<Bytes>) -> Result<Bytes, CallError> {
         let size = body.iter().map(Bytes::len).sum();
-        let mut frame = vec![frames::head(api, version, self.next_correlation, size, 0).freeze()];
+        let mut frame = vec![self.heads.head(api, version, self.next_correlation, size, 0).freeze()];
         frame.extend(body);
         self.exchange(frame, Shape::of(api, version)).await
     }
@@ -104,8 +106,8 @@ impl Connection {
     /// From now on with any number of requests out, each with somebody who is told of its answer; `ended` is told
     /// when the connection is lost.
     pub fn linked<C: Complete>(self, ended: impl FnOnce(CallError) + 'static) -> Link<C> {
-        let Connection { transport, pool, deadline, next_correlation, .. } = self;
-        Link::start(transport, pool, deadline, next_correlation, ended)
+        let Connection { transport, pool, deadline, next_correlation, heads, .. } = self;
+        Link::start(transport, pool, deadline, next_correlation, heads, ended)
     }
 
     /// Waits until the peer closes or resets the connection, or sends what nobody asked for.
@@ -123,7 +125,7 @@ impl Connection {
     /// # Errors
     /// The version cannot say what is asked.
     pub fn frame<R: Request>(&self, version: i16, request: &R) -> Result<Bytes, CallError> {
-        frames::request(version, self.next_correlation, request)
+        self.heads.request(version, self.next_correlation, request)
     }
 
     /// Takes `count` answers to what was sent by [`Connection::send_bytes`], whatever they say, each within the request

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringgate_bench::plan::{Common, Load, Security};
+use ringgate_client::{Options, Security};
 use ringgate_runtime::{Config, Executors, Placement};
 
 /// Far above what anything here takes.
@@ -39,21 +39,14 @@ where
     came.expect("it has ended")
 }
 
-fn common(bootstrap: &[String]) -> Common {
-    Common {
+fn options(bootstrap: &[String]) -> Options {
+    Options {
         bootstrap: bootstrap.to_vec(),
-        name: "peer".into(),
-        load: Load::Closed,
-        duration: Duration::from_secs(1),
-        warmup: Duration::ZERO,
-        connections: 1,
-        in_flight: 2,
-        max_outstanding: 100,
+        client_id: "a-client",
         request_timeout: LIVENESS,
-        seed: 1,
+        in_flight: 2,
         security: Security::default(),
         api_versions: BTreeMap::new(),
         source_ips: Vec::new(),
-        prefix: "run".into(),
     }
 }

@@ -12,12 +12,12 @@ use kafka_protocol::messages::{
 };
 use kafka_protocol::protocol::StrBytes;
 use ring::{digest, hmac, pbkdf2};
-use ringgate_bench::client::Target;
-use ringgate_bench::plan::{Common, Sasl, SaslMechanism, Security, Tls};
+use ringgate_client::Target;
+use ringgate_client::{Options, Sasl, SaslMechanism, Security, Tls};
 use rustls::pki_types::PrivateKeyDer;
 
 use crate::peer::{Asked, Does, broker, broker_under};
-use crate::{common, on_executor};
+use crate::{on_executor, options};
 
 /// A server's side of TLS for these names, and a file of the authority that vouches for it.
 fn certified(names: &[&str]) -> (Arc<rustls::ServerConfig>, tempfile::NamedTempFile) {
@@ -46,12 +46,12 @@ fn heartbeats(asked: Asked) -> Does {
 }
 
 /// Sends requests of many sizes through a connection and then through a pipeline.
-async fn talk(common: Common) -> Result<(), String> {
-    let target = Target::reach(&common).await.map_err(|error| error.to_string())?;
+async fn talk(options: Options) -> Result<(), String> {
+    let target = Target::reach(&options).await.map_err(|error| error.to_string())?;
     let (mut connection, steps) =
         target.connect_timed(&target.bootstrap()[0]).await.map_err(|error| error.to_string())?;
-    assert_eq!(steps.tls.is_some(), common.security.tls.is_some());
-    assert_eq!(steps.sasl.is_some(), common.security.sasl.is_some());
+    assert_eq!(steps.tls.is_some(), options.security.tls.is_some());
+    assert_eq!(steps.sasl.is_some(), options.security.sasl.is_some());
     let version = target.version(ApiKey::Heartbeat).expect("shared");
     // Past a TLS record, and past what one read takes.
     for length in [0, 1, 1_000, 17_000, 300_000] {
@@ -72,8 +72,8 @@ fn requests_go_through_tls_when_the_authority_vouches_for_the_name() {
     let (server, ca) = certified(&["broker.test"]);
     let address = broker_under(Some(server), heartbeats);
     let with = |security| {
-        let common = Common { security, ..common(std::slice::from_ref(&address)) };
-        on_executor(move || talk(common))
+        let options = Options { security, ..options(std::slice::from_ref(&address)) };
+        on_executor(move || talk(options))
     };
     let ca = Some(ca.path().to_path_buf());
     with(tls(ca.clone(), Some("broker.test"), false)).expect("all is well");
@@ -89,17 +89,18 @@ fn requests_go_through_tls_when_the_authority_vouches_for_the_name() {
 fn what_speaks_no_tls_is_told_as_that() {
     let address = broker(|_| Does::Close);
     // The peer takes the first bytes for a length and waits for the rest.
-    let common = Common {
+    let options = Options {
         security: tls(None, None, true),
         request_timeout: std::time::Duration::from_millis(500),
-        ..common(&[address])
+        ..options(&[address])
     };
-    let error = on_executor(move || talk(common)).expect_err("no TLS");
+    let error = on_executor(move || talk(options)).expect_err("no TLS");
     assert!(error.contains("no bootstrap server can be used"), "{error}");
     let (file, missing) = (tempfile::NamedTempFile::new().expect("a file"), PathBuf::from("/nowhere/ca.pem"));
     for ca in [file.path().to_path_buf(), missing] {
-        let common = Common { security: tls(Some(ca.clone()), None, false), ..crate::common(&["127.0.0.1:9".into()]) };
-        let error = on_executor(move || talk(common)).expect_err("no authority");
+        let options =
+            Options { security: tls(Some(ca.clone()), None, false), ..crate::options(&["127.0.0.1:9".into()]) };
+        let error = on_executor(move || talk(options)).expect_err("no authority");
         assert!(error.contains(&ca.display().to_string()), "{error}");
     }
 }
@@ -188,8 +189,8 @@ fn each_mechanism_lets_in_who_knows_the_password_and_nobody_else() {
     ] {
         let address = guarded(name);
         let with = |security| {
-            let common = Common { security, ..common(std::slice::from_ref(&address)) };
-            on_executor(move || talk(common))
+            let options = Options { security, ..options(std::slice::from_ref(&address)) };
+            on_executor(move || talk(options))
         };
         with(sasl(mechanism, PASSWORD)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let error = with(sasl(mechanism, "wrong")).expect_err("a wrong password");
@@ -201,7 +202,7 @@ fn each_mechanism_lets_in_who_knows_the_password_and_nobody_else() {
 #[test]
 fn a_mechanism_that_the_target_lacks_is_told_with_those_it_has() {
     let address = guarded("SCRAM-SHA-256");
-    let common = Common { security: sasl(SaslMechanism::Plain, PASSWORD), ..common(&[address]) };
-    let error = on_executor(move || talk(common)).expect_err("refused");
+    let options = Options { security: sasl(SaslMechanism::Plain, PASSWORD), ..options(&[address]) };
+    let error = on_executor(move || talk(options)).expect_err("refused");
     assert!(error.contains("PLAIN") && error.contains("SCRAM-SHA-256"), "{error}");
 }

@@ -8,9 +8,8 @@ use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
 use kafka_protocol::messages::{ApiKey, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, TopicName};
 use kafka_protocol::protocol::{Request, StrBytes};
 
-use super::{CallError, Target};
+use super::{CallError, ClientError, Target};
 use crate::limits::{CONTROL_PAUSE, TOPIC_CHANGE_TIMEOUT};
-use crate::scenario::SetupError;
 
 /// Kafka's code of a broker that is not the controller and does not forward.
 const NOT_CONTROLLER: i16 = 41;
@@ -24,8 +23,8 @@ impl Target {
     ///
     /// # Errors
     /// It is there already, the target refuses, or partitions have no leader within the request timeout.
-    pub async fn create_topic(&self, topic: &str, partitions: i32, config: &[(&str, &str)]) -> Result<(), SetupError> {
-        let failed = |why: String| SetupError(format!("topic {topic} cannot be created: {why}"));
+    pub async fn create_topic(&self, topic: &str, partitions: i32, config: &[(&str, &str)]) -> Result<(), ClientError> {
+        let failed = |why: String| ClientError(format!("topic {topic} cannot be created: {why}"));
         let version = self.version(ApiKey::CreateTopics)?;
         let entry = |(name, value): &(&str, &str)| {
             CreatableTopicConfig::default()
@@ -55,7 +54,7 @@ impl Target {
     ///
     /// # Errors
     /// The target refuses.
-    pub async fn delete_topic(&self, topic: &str) -> Result<(), SetupError> {
+    pub async fn delete_topic(&self, topic: &str) -> Result<(), ClientError> {
         let version = self.version(ApiKey::DeleteTopics)?;
         let request = DeleteTopicsRequest::default().with_timeout_ms(timeout_ms());
         let request = if version >= 6 {
@@ -66,7 +65,7 @@ impl Target {
         let answer = self.change(version, &request, |answer| {
             answer.responses.first().map(|topic| (topic.error_code, topic.error_message.clone()))
         });
-        answer.await.map_err(|error| SetupError(format!("topic {topic} cannot be deleted: {error}")))?;
+        answer.await.map_err(|error| ClientError(format!("topic {topic} cannot be deleted: {error}")))?;
         self.forget_topic(topic);
         Ok(())
     }
@@ -75,8 +74,8 @@ impl Target {
     ///
     /// # Errors
     /// The target refuses, or the partitions are not there within the request timeout.
-    pub async fn add_partitions(&self, topic: &str, partitions: i32) -> Result<(), SetupError> {
-        let failed = |why: String| SetupError(format!("topic {topic} cannot be given {partitions} partitions: {why}"));
+    pub async fn add_partitions(&self, topic: &str, partitions: i32) -> Result<(), ClientError> {
+        let failed = |why: String| ClientError(format!("topic {topic} cannot be given {partitions} partitions: {why}"));
         let version = self.version(ApiKey::CreatePartitions)?;
         let asked =
             CreatePartitionsTopic::default().with_name(name(topic)).with_count(partitions).with_assignments(None);

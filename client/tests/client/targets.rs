@@ -11,11 +11,11 @@ use kafka_protocol::messages::{
     FindCoordinatorResponse,
 };
 use kafka_protocol::protocol::StrBytes;
-use ringgate_bench::client::Target;
-use ringgate_bench::plan::Common;
+use ringgate_client::Options;
+use ringgate_client::Target;
 
 use crate::peer::{Does, broker, introduce, listen};
-use crate::{common, on_executor};
+use crate::{on_executor, options};
 
 /// An address where nobody listens.
 fn nobody() -> String {
@@ -28,14 +28,14 @@ fn bootstrap_servers_are_tried_in_turn_and_all_are_named_when_none_answers() {
     let (dead, alive) = (nobody(), broker(|_| Does::Close));
     let about = on_executor({
         let bootstrap = [dead.clone(), alive.clone()];
-        move || async move { Target::reach(&common(&bootstrap)).await.expect("the second answers").about() }
+        move || async move { Target::reach(&options(&bootstrap)).await.expect("the second answers").about() }
     });
     assert_eq!(about["cluster_id"], "a cluster");
     assert_eq!(about["brokers"], format!("7@{alive}"));
     let other = nobody();
     let error = on_executor({
         let bootstrap = [dead.clone(), other.clone()];
-        move || async move { Target::reach(&common(&bootstrap)).await.err().expect("nobody is there") }
+        move || async move { Target::reach(&options(&bootstrap)).await.err().expect("nobody is there") }
     });
     assert!(error.to_string().contains(&dead) && error.to_string().contains(&other), "{error}");
 }
@@ -54,7 +54,7 @@ fn an_old_broker_is_asked_for_its_versions_again_as_it_understands() {
         _ => introduce(&asked, "127.0.0.1:9").unwrap_or(Does::Close),
     });
     on_executor(move || async move {
-        let target = Target::reach(&common(&[address])).await.expect("reached");
+        let target = Target::reach(&options(&[address])).await.expect("reached");
         assert_eq!(target.version(ApiKey::Heartbeat), Ok(2));
         let error = target.version(ApiKey::JoinGroup).expect_err("it does not have it");
         assert!(error.to_string().contains("JoinGroup"), "{error}");
@@ -66,7 +66,7 @@ fn a_pinned_version_is_used_and_one_that_cannot_be_is_refused() {
     let address = broker(|_| Does::Close);
     on_executor(move || async move {
         let api_versions = [(ApiKey::Heartbeat as i16, 3), (ApiKey::Produce as i16, 99)].into();
-        let target = Target::reach(&Common { api_versions, ..common(&[address]) }).await.expect("reached");
+        let target = Target::reach(&Options { api_versions, ..options(&[address]) }).await.expect("reached");
         assert_eq!(target.version(ApiKey::Heartbeat), Ok(3));
         assert!(target.version(ApiKey::Produce).is_err());
     });
@@ -85,7 +85,7 @@ fn a_coordinator_that_is_still_loading_is_asked_for_again() {
         asked.answer(&FindCoordinatorResponse::default().with_coordinators(vec![found]))
     });
     on_executor(move || async move {
-        let target = Target::reach(&common(&[address])).await.expect("reached");
+        let target = Target::reach(&options(&[address])).await.expect("reached");
         assert_eq!(target.coordinator("g").await.expect("found").to_string(), "127.0.0.9:99");
     });
     assert_eq!(ASKED.load(Ordering::SeqCst), 3);
@@ -103,7 +103,7 @@ fn a_topic_is_made_with_its_settings_and_its_leaders_are_known_then() {
         asked.answer(&CreateTopicsResponse::default().with_topics(vec![made]))
     });
     on_executor(move || async move {
-        let target = Target::reach(&common(std::slice::from_ref(&address))).await.expect("reached");
+        let target = Target::reach(&options(std::slice::from_ref(&address))).await.expect("reached");
         target.create_topic("t", 2, &[("retention.ms", "1000")]).await.expect("made");
         let leaders = target.leaders("t").await.expect("known");
         assert_eq!(leaders.iter().map(ToString::to_string).collect::<Vec<_>>(), [address.clone(), address]);
@@ -119,8 +119,8 @@ fn connections_come_from_the_source_addresses_in_turn() {
     let at = listener.local_addr().expect("an address").to_string();
     on_executor(move || async move {
         let source_ips = ["127.0.0.2", "127.0.0.3"].map(|ip| ip.parse().expect("an address")).to_vec();
-        let common = Common { source_ips, ..common(&[address]) };
-        let target = Target::reach(&common).await.expect("reached");
+        let options = Options { source_ips, ..options(&[address]) };
+        let target = Target::reach(&options).await.expect("reached");
         let at = at.parse().expect("an address");
         let mut connections = Vec::new();
         for _ in 0..4 {
@@ -135,7 +135,7 @@ fn connections_come_from_the_source_addresses_in_turn() {
 #[test]
 fn an_address_that_is_not_this_hosts_is_told_apart_from_a_peer_that_is_not_there() {
     let source_ips = vec!["192.0.2.1".parse().expect("an address")];
-    let common = Common { source_ips, ..common(&["127.0.0.1:9".into()]) };
-    let error = on_executor(move || async move { Target::reach(&common).await.err().expect("cannot connect") });
+    let options = Options { source_ips, ..options(&["127.0.0.1:9".into()]) };
+    let error = on_executor(move || async move { Target::reach(&options).await.err().expect("cannot connect") });
     assert!(error.to_string().contains("no local address is left"), "{error}");
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{ApiKey, HeartbeatRequest, HeartbeatResponse};
 use kafka_protocol::protocol::{Encodable, Request};
-use ringgate_bench::client::{CallError, Pipeline, Target};
-use ringgate_bench::plan::Common;
+use ringgate_client::Options;
+use ringgate_client::{CallError, Pipeline, Target};
 
 use crate::peer::{Does, broker};
-use crate::{common, on_executor};
+use crate::{on_executor, options};
 
 fn heartbeat(generation: i32) -> HeartbeatRequest {
     HeartbeatRequest::default().with_generation_id(generation)
@@ -24,8 +24,8 @@ fn answers_go_to_their_requests_and_moments_are_in_order() {
         asked.answer(&HeartbeatResponse::default().with_throttle_time_ms(request.generation_id))
     });
     on_executor(move || async move {
-        let common = Common { in_flight: 50, ..common(&[address]) };
-        let target = Target::reach(&common).await.expect("reached");
+        let options = Options { in_flight: 50, ..options(&[address]) };
+        let target = Target::reach(&options).await.expect("reached");
         let pipeline = target.connect(&target.bootstrap()[0]).await.expect("connected").pipelined();
         let mut answers = Vec::new();
         for generation in 0..200 {
@@ -60,8 +60,8 @@ fn no_more_are_out_than_the_bound_and_a_timeout_keeps_its_place() {
         Does::Nothing
     });
     on_executor(move || async move {
-        let common = Common { in_flight: 2, request_timeout: Duration::from_millis(300), ..common(&[address]) };
-        let target = Target::reach(&common).await.expect("reached");
+        let options = Options { in_flight: 2, request_timeout: Duration::from_millis(300), ..options(&[address]) };
+        let target = Target::reach(&options).await.expect("reached");
         let pipeline = target.connect(&target.bootstrap()[0]).await.expect("connected").pipelined();
         let first = pipeline.submit_request(4, &heartbeat(1)).await.expect("a place");
         let second = pipeline.submit_request(4, &heartbeat(2)).await.expect("a place");
@@ -83,8 +83,8 @@ fn what_is_out_when_the_connection_is_lost_is_told_and_later_submits_fail() {
         _ => Does::Nothing,
     });
     on_executor(move || async move {
-        let common = Common { in_flight: 10, ..common(&[address]) };
-        let target = Target::reach(&common).await.expect("reached");
+        let options = Options { in_flight: 10, ..options(&[address]) };
+        let target = Target::reach(&options).await.expect("reached");
         let pipeline = target.connect(&target.bootstrap()[0]).await.expect("connected").pipelined();
         let mut answers = Vec::new();
         for generation in 1..=3 {
@@ -108,7 +108,7 @@ fn an_answer_that_nothing_was_asked_for_ends_the_connection() {
         Does::Send(twice.freeze())
     });
     on_executor(move || async move {
-        let target = Target::reach(&common(&[address])).await.expect("reached");
+        let target = Target::reach(&options(&[address])).await.expect("reached");
         let pipeline = target.connect(&target.bootstrap()[0]).await.expect("connected").pipelined();
         let answer = pipeline.submit_request(4, &heartbeat(1)).await.expect("a place");
         answer.await.expect("an answer");
@@ -124,8 +124,8 @@ fn requests_without_an_answer_take_no_place() {
         _ => asked.answer(&HeartbeatResponse::default()),
     });
     on_executor(move || async move {
-        let common = Common { in_flight: 1, ..common(&[address]) };
-        let target = Target::reach(&common).await.expect("reached");
+        let options = Options { in_flight: 1, ..options(&[address]) };
+        let target = Target::reach(&options).await.expect("reached");
         let pipeline = target.connect(&target.bootstrap()[0]).await.expect("connected").pipelined();
         for _ in 0..10 {
             pipeline.submit_unanswered(ApiKey::Produce as i16, 3, vec![Bytes::from_static(&[0; 12])]).expect("sent");

@@ -8,14 +8,11 @@ use ringgate_wire::counts::check_response;
 use super::CallError;
 use crate::limits::{RESPONSE_BYTES_MAX, RESPONSE_DECODED_BYTES_MAX};
 
-/// Who the requests say they are from.
-const CLIENT_ID: &[u8] = b"ringgate-bench";
-
 /// Bytes of the length in front of a frame.
 const LENGTH_BYTES: usize = 4;
 
-/// Length, API, version, correlation id, length of the client id, the client id, and a count of tags.
-const HEAD_BYTES_MAX: usize = 4 + 2 + 2 + 4 + 2 + CLIENT_ID.len() + 1;
+/// Length, API, version, correlation id, length of the client id, and a count of tags.
+const HEAD_BYTES_MAX: usize = 4 + 2 + 2 + 4 + 2 + 1;
 
 /// The two header versions that an API's version comes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,35 +34,54 @@ impl Shape {
     }
 }
 
-/// A request's length and header, in front of `body_bytes` of body; with room for them.
-pub(super) fn head(api: i16, version: i16, correlation: i32, body_bytes: usize, room: usize) -> BytesMut {
-    let tagged = Shape::of(api, version).tagged_request;
-    let mut frame = BytesMut::with_capacity(HEAD_BYTES_MAX + room);
-    let header = HEAD_BYTES_MAX - LENGTH_BYTES - usize::from(!tagged);
-    frame.put_i32(i32::try_from(header + body_bytes).unwrap_or(i32::MAX));
-    frame.put_i16(api);
-    frame.put_i16(version);
-    frame.put_i32(correlation);
-    frame.put_i16(CLIENT_ID.len() as i16);
-    frame.put_slice(CLIENT_ID);
-    if tagged {
-        frame.put_u8(0);
-    }
-    frame
+/// What the headers of a client's requests have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heads {
+    /// Who the requests say they are from, and how long that is.
+    client_id: &'static str,
+    client_id_bytes: i16,
 }
 
-/// A whole request in one piece.
-///
-/// # Errors
-/// The request does not fit the version.
-pub(super) fn request<R: Request>(version: i16, correlation: i32, request: &R) -> Result<Bytes, CallError> {
-    let wrong = |error: &dyn std::fmt::Display| {
-        CallError::NoVersion(format!("API {} version {version} cannot be written: {error}", R::KEY))
-    };
-    let size = request.compute_size(version).map_err(|error| wrong(&error))?;
-    let mut frame = head(R::KEY, version, correlation, size, size);
-    request.encode(&mut frame, version).map_err(|error| wrong(&error))?;
-    Ok(frame.freeze())
+impl Heads {
+    /// Of a client; one with an absurdly long id says it is nobody.
+    pub(super) fn of(client_id: &'static str) -> Heads {
+        match i16::try_from(client_id.len()) {
+            Ok(client_id_bytes) => Heads { client_id, client_id_bytes },
+            Err(_) => Heads { client_id: "", client_id_bytes: 0 },
+        }
+    }
+
+    /// A request's length and header, in front of `body_bytes` of body; with room for them.
+    pub(super) fn head(self, api: i16, version: i16, correlation: i32, body_bytes: usize, room: usize) -> BytesMut {
+        let tagged = Shape::of(api, version).tagged_request;
+        let head = HEAD_BYTES_MAX + self.client_id.len();
+        let mut frame = BytesMut::with_capacity(head + room);
+        let header = head - LENGTH_BYTES - usize::from(!tagged);
+        frame.put_i32(i32::try_from(header + body_bytes).unwrap_or(i32::MAX));
+        frame.put_i16(api);
+        frame.put_i16(version);
+        frame.put_i32(correlation);
+        frame.put_i16(self.client_id_bytes);
+        frame.put_slice(self.client_id.as_bytes());
+        if tagged {
+            frame.put_u8(0);
+        }
+        frame
+    }
+
+    /// A whole request in one piece.
+    ///
+    /// # Errors
+    /// The request does not fit the version.
+    pub(super) fn request<R: Request>(self, version: i16, correlation: i32, request: &R) -> Result<Bytes, CallError> {
+        let wrong = |error: &dyn std::fmt::Display| {
+            CallError::NoVersion(format!("API {} version {version} cannot be written: {error}", R::KEY))
+        };
+        let size = request.compute_size(version).map_err(|error| wrong(&error))?;
+        let mut frame = self.head(R::KEY, version, correlation, size, size);
+        request.encode(&mut frame, version).map_err(|error| wrong(&error))?;
+        Ok(frame.freeze())
+    }
 }
 
 /// The body of a request, for frames that are put together from segments.
@@ -174,12 +190,12 @@ mod tests {
         for version in 0..=4 {
             let wanted =
                 HeartbeatRequest::default().with_member_id(StrBytes::from_static_str("m")).with_generation_id(7);
-            let mut frame = request(version, 9, &wanted).expect("a frame");
+            let mut frame = Heads::of("some-client").request(version, 9, &wanted).expect("a frame");
             assert_eq!(frame.get_i32() as usize, frame.len());
             let header =
                 RequestHeader::decode(&mut frame, HeartbeatRequest::header_version(version)).expect("a header");
             assert_eq!((header.request_api_key, header.request_api_version, header.correlation_id), (12, version, 9));
-            assert_eq!(header.client_id.as_deref(), Some("ringgate-bench"));
+            assert_eq!(header.client_id.as_deref(), Some("some-client"));
             assert_eq!(HeartbeatRequest::decode(&mut frame, version).expect("a request"), wanted);
             assert!(frame.is_empty());
             assert_eq!(shape_of::<HeartbeatRequest>(version), Shape::of(12, version));

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kafka_protocol::messages::{ApiKey, HeartbeatRequest, HeartbeatResponse};
-use ringgate_bench::client::{CallError, Target};
-use ringgate_bench::plan::Common;
+use ringgate_client::Options;
+use ringgate_client::{CallError, Target};
 
 use crate::peer::{Does, broker};
-use crate::{common, on_executor};
+use crate::{on_executor, options};
 
 async fn heartbeat(target: &Target) -> Result<HeartbeatResponse, CallError> {
     let mut connection = target.connect(&target.bootstrap()[0]).await?;
@@ -22,7 +22,7 @@ fn a_call_gives_the_answer_and_the_connection_can_be_used_again() {
         asked.answer(&HeartbeatResponse::default().with_throttle_time_ms(request.generation_id + 1))
     });
     on_executor(move || async move {
-        let target = Target::reach(&common(&[address])).await.expect("reached");
+        let target = Target::reach(&options(&[address])).await.expect("reached");
         let mut connection = target.connect(&target.bootstrap()[0]).await.expect("connected");
         let version = target.version(ApiKey::Heartbeat).expect("shared");
         for generation in 0..100 {
@@ -37,8 +37,8 @@ fn an_answer_that_does_not_come_is_a_timeout_and_the_connection_is_of_no_more_us
     let address = broker(|_| Does::Nothing);
     on_executor(move || async move {
         let timeout = Duration::from_millis(300);
-        let common = Common { request_timeout: timeout, ..common(&[address]) };
-        let target = Target::reach(&common).await.expect("reached");
+        let options = Options { request_timeout: timeout, ..options(&[address]) };
+        let target = Target::reach(&options).await.expect("reached");
         let mut connection = target.connect(&target.bootstrap()[0]).await.expect("connected");
         let began = Instant::now();
         let answer = connection.call(4, &HeartbeatRequest::default()).await;
@@ -60,7 +60,7 @@ fn what_is_no_answer_is_told_as_what_it_is() {
     for (bytes, told) in wrong {
         let address = broker(move |_| Does::Send(Bytes::from_static(bytes)));
         let error = on_executor(move || async move {
-            let target = Target::reach(&common(&[address])).await.expect("reached");
+            let target = Target::reach(&options(&[address])).await.expect("reached");
             heartbeat(&target).await.expect_err("no answer")
         });
         assert!(matches!(error, CallError::BadResponse(_)), "{error:?}");
@@ -68,7 +68,7 @@ fn what_is_no_answer_is_told_as_what_it_is() {
     }
     let address = broker(|_| Does::Close);
     let error = on_executor(move || async move {
-        let target = Target::reach(&common(&[address])).await.expect("reached");
+        let target = Target::reach(&options(&[address])).await.expect("reached");
         heartbeat(&target).await.expect_err("no answer")
     });
     assert_eq!(error, CallError::Disconnected);

@@ -18,7 +18,7 @@ use ringgate_wire::frame::Cutter;
 
 use super::CallError;
 use super::deadlines::Deadline;
-use super::frames::{self, Shape};
+use super::frames::{self, Heads, Shape};
 use super::transport::{Transport, lost};
 use crate::limits::ANSWERS_TURN;
 
@@ -54,6 +54,7 @@ pub struct Link<C: Complete>(Rc<Inner<C>>);
 
 struct Inner<C> {
     transport: Transport,
+    heads: Heads,
     state: RefCell<State<C>>,
     /// Closing is to reset the connection.
     reset: Cell<bool>,
@@ -107,6 +108,7 @@ impl<C: Complete> Link<C> {
         pool: Rc<BufferPool>,
         deadline: Deadline,
         next_correlation: i32,
+        heads: Heads,
         ended: impl FnOnce(CallError) + 'static,
     ) -> Link<C> {
         let state = State {
@@ -119,7 +121,7 @@ impl<C: Complete> Link<C> {
             task: None,
             closed: None,
         };
-        let inner = Rc::new(Inner { transport, state: RefCell::new(state), reset: Cell::new(false) });
+        let inner = Rc::new(Inner { transport, heads, state: RefCell::new(state), reset: Cell::new(false) });
         ringgate_runtime::spawn_as("a link", drive(inner.clone(), pool, deadline, ended)).detach();
         Link(inner)
     }
@@ -129,7 +131,7 @@ impl<C: Complete> Link<C> {
         let Submit { api, version, body } = submit;
         let size = body.iter().map(Bytes::len).sum();
         self.push(Shape::of(api, version), who, |correlation, unsent| {
-            unsent.push(frames::head(api, version, correlation, size, 0).freeze());
+            unsent.push(self.0.heads.head(api, version, correlation, size, 0).freeze());
             unsent.extend(body);
             Ok(())
         });
@@ -138,7 +140,7 @@ impl<C: Complete> Link<C> {
     /// Sends a request of the codec's.
     pub fn submit_request<R: Request>(&self, version: i16, request: &R, who: C) {
         self.push(frames::shape_of::<R>(version), who, |correlation, unsent| {
-            unsent.push(frames::request(version, correlation, request)?);
+            unsent.push(self.0.heads.request(version, correlation, request)?);
             Ok(())
         });
     }
@@ -153,7 +155,7 @@ impl<C: Complete> Link<C> {
             match state.closed.clone() {
                 None => {
                     let correlation = state.take_correlation();
-                    state.unsent.push(frames::head(api, version, correlation, size, 0).freeze());
+                    state.unsent.push(self.0.heads.head(api, version, correlation, size, 0).freeze());
                     state.unsent.extend(body);
                     state.wake();
                     state.unsent_unanswered.extend(who);

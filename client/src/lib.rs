@@ -1,4 +1,4 @@
-//! A lean Kafka client: what load is sent through.
+//! A lean Kafka client on the runtime: what load is sent through, and what `ringgate groups` and `topics` ask with.
 //!
 //! A [`Target`] is what one executor knows of the system under load: how to connect to it, which versions both
 //! sides have, who leads a partition or coordinates a group. A [`Connection`] has one request out at a time and no
@@ -11,9 +11,12 @@ mod admin;
 mod connection;
 mod deadlines;
 mod error;
+pub mod errors;
 mod frames;
+pub mod limits;
 mod link;
 mod metadata;
+mod options;
 mod permits;
 mod pipeline;
 mod sasl;
@@ -25,10 +28,11 @@ mod versions;
 
 pub use address::Address;
 pub use connection::Connection;
-pub use error::CallError;
+pub use error::{CallError, ClientError};
 pub use frames::decode;
 pub use link::{Answered, Complete, Link, Submit};
 pub use metadata::Topic;
+pub use options::{Options, Sasl, SaslMechanism, Security, Tls};
 pub use permits::{Permit, Permits};
 pub use pipeline::{Answer, Pipeline};
 pub use target::{Steps, Target};

@@ -1,7 +1,11 @@
 //! Why a call has no answer.
 
-use crate::result::errors;
-use crate::scenario::SetupError;
+use crate::errors;
+
+/// What could not be done, and why, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ClientError(pub String);
 
 /// Why a call has no usable answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +44,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The code under which it is counted: Kafka's, or one of [`crate::result::errors`].
+    /// The code under which it is counted: Kafka's, or one of [`errors`].
     pub fn code(&self) -> i16 {
         match self {
             CallError::TimedOut => errors::TIMED_OUT,
@@ -54,8 +58,8 @@ impl CallError {
     }
 }
 
-impl From<CallError> for SetupError {
-    fn from(error: CallError) -> SetupError {
-        SetupError(error.to_string())
+impl From<CallError> for ClientError {
+    fn from(error: CallError) -> ClientError {
+        ClientError(error.to_string())
     }
 }

@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::{digest, hmac, pbkdf2};
 
+use crate::SaslMechanism;
 use crate::limits::SCRAM_ITERATIONS_MAX;
-use crate::plan::SaslMechanism;
 
 /// What of a mechanism's hash is needed.
 #[derive(Clone, Copy)]
