@@ -22,6 +22,7 @@ fn main() -> ExitCode {
             Ok(loaded) => print_config(&loaded, json).into(),
             Err(exit) => exit.into(),
         },
+        Invocation::Doctor(asked) => asked.run().into(),
         Invocation::Verify { directory, json } => verify_directory(&directory, json).into(),
         Invocation::Serve(settings) => match load(&settings) {
             Ok(loaded) => run(loaded).into(),

@@ -1,10 +1,11 @@
 //! The command line: what it says, checked, and what a start prints.
 //!
 //! Flags are made from the [table of settings](crate::config::table), so a setting is never declared twice.
-//! Nothing here starts anything; [`parse`] ends the process itself only for `--help`, `--version` and a
+//! Nothing here starts a gateway; [`parse`] ends the process itself only for `--help`, `--version` and a
 //! command line that makes no sense (exit 2, as for any bad configuration).
 
 mod banner;
+pub mod doctor;
 mod verify;
 
 use std::ffi::OsString;
@@ -31,6 +32,8 @@ pub enum Invocation {
         /// As JSON.
         json: bool,
     },
+    /// `ringgate doctor`.
+    Doctor(doctor::Doctor),
     /// `ringgate verify`.
     Verify {
         /// The data directory.
@@ -54,9 +57,10 @@ pub struct Settings {
 pub enum Exit {
     /// As it should.
     Success = 0,
-    /// A failure at run time; of `ringgate verify`: damage.
+    /// A failure at run time; of `ringgate verify`: damage; of `ringgate doctor`: a warning.
     Failure = 1,
-    /// The configuration or the command line is refused; of `ringgate verify`: nothing was looked at.
+    /// The configuration or the command line is refused; of `ringgate verify`: nothing was looked at; of
+    /// `ringgate doctor`: a blocker.
     BadConfiguration = 2,
     /// Another gateway coordinates the groups of this Iggy.
     LeaseHeld = 3,
@@ -77,6 +81,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation
     let matches = command().try_get_matches_from(arguments)?;
     match matches.subcommand() {
         Some(("config", given)) => Ok(Invocation::Config { settings: settings(given), json: given.get_flag("json") }),
+        Some(("doctor", given)) => Ok(Invocation::Doctor(doctor::Doctor::of(given))),
         Some(("verify", given)) => Ok(Invocation::Verify {
             // Clap has refused a command line without it.
             directory: given.get_one::<PathBuf>("DIR").cloned().unwrap_or_default(),
@@ -126,6 +131,7 @@ fn command() -> Command {
                 .arg(config)
                 .args(SETTINGS.iter().map(flag)),
         )
+        .subcommand(doctor::command())
         .subcommand(
             Command::new("verify")
                 .about("Read a whole data directory that no gateway uses, and say whether it is as it was written")

@@ -1,8 +1,11 @@
 //! A check, and what it finds.
 
+use crate::cpu_set::CpuSet;
+use crate::cpus;
 use crate::fix::Fix;
 use crate::host::{Host, Reading};
 use crate::plan::Plan;
+use crate::topology::Topology;
 
 /// Which part of a host a check looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +58,43 @@ pub struct Look<'a> {
     pub host: &'a Host,
     /// What it is to be good for.
     pub plan: &'a Plan,
+}
+
+impl Look<'_> {
+    /// A file of the gateway that is looked at, or of this process, whose limits a gateway that it starts would have.
+    pub fn process_file(&self, name: &str) -> Reading {
+        self.host.read(self.process_path(name))
+    }
+
+    /// Where that file is.
+    pub fn process_path(&self, name: &str) -> String {
+        match self.plan.pid {
+            Some(pid) => format!("/proc/{pid}/{name}"),
+            None => format!("/proc/self/{name}"),
+        }
+    }
+
+    /// Its CPUs.
+    ///
+    /// # Errors
+    /// Nobody knows where this process may run: says why.
+    pub fn topology(&self) -> Result<Topology, String> {
+        Topology::read(self.host, self.plan.pid)
+    }
+
+    /// How many shards the plan has: as many as CPUs are allowed, as `serve` has it, where it does not say.
+    pub fn shards(&self) -> usize {
+        let allowed = || self.topology().map_or(1, |topology| topology.allowed.len());
+        self.plan.shards.unwrap_or_else(allowed).max(1)
+    }
+
+    /// The CPUs that shards should be pinned to, as `doctor cpus` chooses them; all that are allowed where they should
+    /// not be pinned.
+    pub fn shard_cpus(&self) -> CpuSet {
+        let Ok(topology) = self.topology() else { return CpuSet::default() };
+        let chosen = cpus::choose(&topology, self.plan.profile, self.plan.shards).ok().and_then(|choice| choice.cpus);
+        chosen.map_or_else(|| topology.allowed.clone(), |cpus| cpus.into_iter().collect())
+    }
 }
 
 /// How bad it is.

@@ -100,6 +100,11 @@ impl Host {
     }
 }
 
+/// What stands after `name:` in a file of such lines, as `/proc/self/status` and `/proc/meminfo` are.
+pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
 fn number_at_end(name: &str) -> u64 {
     let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     name[name.len() - digits..].parse().unwrap_or(0)

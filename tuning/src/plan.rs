@@ -48,6 +48,9 @@ pub struct Plan {
 /// Connections that a host is prepared for unless one says otherwise.
 pub const CONNECTIONS: u64 = 10_000;
 
+/// The most connections that a host may be planned for: more than the addresses and ports of any network give.
+pub const CONNECTIONS_MAX: u64 = 1 << 32;
+
 impl Default for Plan {
     fn default() -> Plan {
         Plan {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cpu_set::CpuSet;
-use crate::host::{Host, Reading};
+use crate::host::{Host, Reading, field};
 
 /// A host's CPUs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -90,11 +90,6 @@ impl Topology {
     pub fn core_of(&self, cpu: usize) -> CpuSet {
         self.siblings.get(&cpu).cloned().unwrap_or_else(|| [cpu].into_iter().collect())
     }
-}
-
-/// The value of a line `Name:\tvalue`.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 fn list_in(host: &Host, path: &str) -> Option<CpuSet> {

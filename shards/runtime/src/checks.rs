@@ -26,7 +26,11 @@ pub fn check_host() -> io::Result<()> {
     check_memlock()
 }
 
-fn check_io_uring() -> io::Result<()> {
+/// Tries to make a ring.
+///
+/// # Errors
+/// Why there is none, and what to do about it.
+pub fn check_io_uring() -> io::Result<()> {
     // The kernel's `io_uring_params`: 120 bytes, all zero for a plain ring.
     let mut params = [0u64; 15];
     // SAFETY: the kernel reads and writes 120 bytes at `params`, which is that large and 8-byte aligned.

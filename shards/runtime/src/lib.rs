@@ -23,7 +23,7 @@ mod wake;
 
 pub use allocator::{Allocator, give_memory_back};
 pub use buffers::BufferPool;
-pub use checks::{allowed_cpus, check_host, survive_file_size_limit};
+pub use checks::{allowed_cpus, check_host, check_io_uring, survive_file_size_limit};
 pub use executors::{Config, Executors, Placement};
 pub use file_threads::{FileThreads, Panicked};
 pub use guard::{Guard, ShardStats};

@@ -1,0 +1,281 @@
+//! `ringgate doctor`: looks at the host and says what it should be like. What is looked at is `ringgate-tuning`'s; here is
+//! how it is asked for, printed, and told by an exit code.
+
+mod json;
+mod table;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use ringgate_tuning::{Host, Plan, Profile, Severity, checks, plan, report};
+
+use super::Exit;
+
+/// Columns of text that no terminal shows.
+const COLUMNS_ELSEWHERE: usize = 100;
+
+/// Narrower terminals get lines that they break themselves.
+const COLUMNS_MIN: usize = 60;
+
+/// What is asked of the doctor.
+#[derive(Debug, Clone)]
+pub struct Doctor {
+    /// What the host is to be good for.
+    pub plan: Plan,
+    /// Where the host's files are.
+    pub root: PathBuf,
+    /// The checks to run; all where it is empty.
+    pub only: Vec<String>,
+    /// As JSON.
+    pub json: bool,
+    /// Also what is fine, in full.
+    pub verbose: bool,
+    /// Only say which checks there are.
+    pub list: bool,
+}
+
+impl PartialEq for Doctor {
+    fn eq(&self, other: &Doctor) -> bool {
+        format!("{self:?}") == format!("{other:?}")
+    }
+}
+
+impl Eq for Doctor {}
+
+const AFTER_HELP: &str = "\
+Exit code 0: nothing worse than advice; 1: a warning; 2: a blocker, or, with nothing on stdout, a command line that makes \
+no sense. Changes nothing. Root is not needed: what it alone may read is told as not read.";
+
+/// The command line.
+pub fn command() -> Command {
+    let number = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).help(help)
+    };
+    let switch =
+        |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    let default = Plan::default();
+    Command::new("doctor")
+        .about("Look at the host: what costs latency or connections here, and the exact fix")
+        .after_help(AFTER_HELP)
+        .arg(
+            Arg::new("profile")
+                .long("profile")
+                .value_name("PROFILE")
+                .value_parser(PossibleValuesParser::new(Profile::ALL.map(Profile::name)))
+                .default_value(default.profile.name())
+                .help("What matters most; shared: the machine has other users, too"),
+        )
+        .arg(
+            Arg::new("only")
+                .long("only")
+                .value_name("ID,...")
+                .value_delimiter(',')
+                .action(ArgAction::Append)
+                .value_parser(PossibleValuesParser::new(checks::all().map(|check| check.id)))
+                .hide_possible_values(true)
+                .help("These checks alone; --list names them"),
+        )
+        .arg(switch("list", "Name all checks and say why each is there"))
+        .arg(switch("json", "Print JSON"))
+        .arg(switch("verbose", "Show in full what is fine, too").short('v'))
+        .arg(
+            number("shards", "N", "Shards of the gateway [default: the CPUs that this process may run on]")
+                .value_parser(value_parser!(u16).range(1..=crate::limits::SHARDS_MAX as i64)),
+        )
+        .arg(
+            number("connections", "N", "Connections to be prepared for")
+                .value_parser(value_parser!(u64).range(1..=plan::CONNECTIONS_MAX))
+                .default_value(default.connections.to_string()),
+        )
+        .arg(
+            number("port", "PORT", "The bootstrap port of `ringgate serve --listen`")
+                .value_parser(value_parser!(u16).range(1..))
+                .default_value(default.port.to_string()),
+        )
+        .arg(
+            number("data", "DIR", "The data directory of `ringgate serve --data`")
+                .value_parser(value_parser!(PathBuf))
+                .default_value(default.data.into_os_string()),
+        )
+        .arg(
+            number("pid", "PID", "A gateway that runs, whose limits are to be looked at instead of this shell's")
+                .value_parser(value_parser!(u32).range(1..)),
+        )
+        .arg(
+            number("root", "DIR", "A directory with the proc/ and sys/ of another host")
+                .value_parser(value_parser!(PathBuf))
+                .default_value("/"),
+        )
+}
+
+impl Doctor {
+    /// From the command line, which clap has checked.
+    pub(super) fn of(given: &ArgMatches) -> Doctor {
+        let default = Plan::default();
+        let name = given.get_one::<String>("profile");
+        let profile = Profile::ALL.into_iter().find(|profile| name.is_some_and(|name| name == profile.name()));
+        let plan = Plan {
+            profile: profile.unwrap_or_default(),
+            shards: given.get_one::<u16>("shards").map(|&shards| shards.into()),
+            connections: given.get_one("connections").copied().unwrap_or(default.connections),
+            port: given.get_one("port").copied().unwrap_or(default.port),
+            data: given.get_one("data").cloned().unwrap_or(default.data),
+            pid: given.get_one("pid").copied(),
+        };
+        Doctor {
+            plan,
+            root: given.get_one("root").cloned().unwrap_or_else(|| "/".into()),
+            only: given.get_many::<String>("only").into_iter().flatten().cloned().collect(),
+            json: given.get_flag("json"),
+            verbose: given.get_flag("verbose"),
+            list: given.get_flag("list"),
+        }
+    }
+
+    /// Does what is asked, and prints it.
+    pub fn run(&self) -> Exit {
+        if self.list {
+            return printed(&if self.json { json::list() } else { table::list() }, Exit::Success);
+        }
+        let host = match self.host() {
+            Ok(host) => host,
+            Err(why) => {
+                eprintln!("ringgate: {why}");
+                return Exit::BadConfiguration;
+            }
+        };
+        let wanted = |id: &str| self.only.is_empty() || self.only.iter().any(|only| only == id);
+        let findings = report::findings(&host, &self.plan, |check| wanted(check.id));
+        let text = if self.json {
+            json::report(&host, &self.plan, &findings)
+        } else {
+            table::report(&host, &self.plan, &findings, self.verbose, &paper())
+        };
+        printed(
+            &text,
+            match report::worst(&findings) {
+                Severity::Blocker => Exit::BadConfiguration,
+                Severity::Warning => Exit::Failure,
+                _ => Exit::Success,
+            },
+        )
+    }
+
+    /// The host to look at.
+    ///
+    /// # Errors
+    /// There is none, or no such process on it: every check would say that nothing applies.
+    fn host(&self) -> Result<Host, String> {
+        let host = if self.root == std::path::Path::new("/") {
+            Host::live().with_io_uring(|| ringgate_runtime::check_io_uring().map_err(|why| why.to_string()))
+        } else {
+            Host::below(&self.root)
+        };
+        let proc = host.at("/proc");
+        if !proc.is_dir() {
+            return Err(format!(
+                "{} is no directory: --root takes one with the proc/ and sys/ of a host",
+                proc.display()
+            ));
+        }
+        match self.plan.pid.map(|pid| host.at(format!("/proc/{pid}"))) {
+            Some(process) if !process.is_dir() => Err(format!("there is no process {}", process.display())),
+            _ => Ok(host),
+        }
+    }
+}
+
+/// What text is printed on.
+struct Paper {
+    columns: usize,
+    color: bool,
+}
+
+fn paper() -> Paper {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return Paper { columns: COLUMNS_ELSEWHERE, color: false };
+    }
+    let columns = rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+    let columns = if columns == 0 { COLUMNS_ELSEWHERE } else { columns.max(COLUMNS_MIN) };
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    Paper { columns, color: !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb") }
+}
+
+fn printed(text: &str, exit: Exit) -> Exit {
+    match super::print(text) {
+        Ok(()) => exit,
+        Err(_) => Exit::Failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(arguments: &[&str]) -> Doctor {
+        Doctor::of(&command().try_get_matches_from([&["doctor"], arguments].concat()).unwrap())
+    }
+
+    #[test]
+    fn without_flags_it_is_this_machine_for_the_least_latency() {
+        let asked = asked(&[]);
+        assert_eq!(format!("{:?}", asked.plan), format!("{:?}", Plan::default()));
+        assert!(asked.root.is_absolute() && asked.only.is_empty() && !asked.json && !asked.verbose && !asked.list);
+    }
+
+    #[test]
+    fn every_flag_is_understood() {
+        let asked = asked(&[
+            "--profile",
+            "shared",
+            "--only",
+            "swap",
+            "--json",
+            "-v",
+            "--shards",
+            "3",
+            "--connections",
+            "5",
+            "--port",
+            "1",
+            "--data",
+            "/d",
+            "--pid",
+            "7",
+            "--root",
+            "/r",
+        ]);
+        let plan = Plan {
+            profile: Profile::Shared,
+            shards: Some(3),
+            connections: 5,
+            port: 1,
+            data: "/d".into(),
+            pid: Some(7),
+        };
+        let want =
+            Doctor { plan, root: "/r".into(), only: vec!["swap".into()], json: true, verbose: true, list: false };
+        assert_eq!(asked, want);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for arguments in [
+            ["--profile", "fast"],
+            ["--only", "swapp"],
+            ["--shards", "0"],
+            ["--shards", "1001"],
+            ["--connections", "0"],
+            ["--port", "0"],
+            ["--pid", "0"],
+        ] {
+            let error = command().try_get_matches_from(["doctor"].into_iter().chain(arguments)).unwrap_err();
+            assert_eq!(error.exit_code(), Exit::BadConfiguration as i32, "{arguments:?}");
+        }
+        let error = command().try_get_matches_from(["doctor", "--only", "swapp"]).unwrap_err().to_string();
+        assert!(error.contains("'swap'"), "{error}");
+    }
+}
