@@ -14,6 +14,7 @@ pub mod fix;
 pub mod host;
 pub mod plan;
 pub mod report;
+pub mod selftest;
 pub mod topology;
 
 pub use check::{Area, Check, Found, Look, Verdict};

@@ -1,17 +1,16 @@
 //! How long it takes to wake another shard and be woken by it: what a request that crosses shards costs at the
-//! least.
+//! least, and what `ringgate doctor --selftest` measures, too.
 //!
 //! `wake_pair [--cpus LIST|none] [--spin MICROSECONDS] [--pairs N]`; it prints a line of JSON with the percentiles
 //! of a pair, in ns. Each wake-up is of a shard that has nothing else to do.
 
 use std::error::Error;
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ringgate_runtime::{Config, Executors, Placement, allowed_cpus, notifier};
+use ringgate_runtime::{Placement, allowed_cpus, time_wake_pairs};
 
-/// Not counted: the first ones find cold caches.
-const WARM_UP_PAIRS: usize = 1_000;
+/// No number of pairs takes longer.
+const LONGEST: Duration = Duration::from_secs(600);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut placement = Placement::Cpus(allowed_cpus()?);
@@ -32,44 +31,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("--pairs 0: at least one".into());
     }
 
-    let mut executors = Executors::start(&Config { shards: 2, placement, spin })?;
-    let (call, called) = notifier();
-    let (reply, replied) = notifier();
-    let (tell, told) = mpsc::channel();
-    let rounds = WARM_UP_PAIRS + pairs;
-    let mut caller = Some((call, replied, tell));
-    let mut callee = Some((called, reply));
-    executors.run(|shard| {
-        let caller = if shard == 0 { caller.take() } else { None };
-        let callee = if shard == 1 { callee.take() } else { None };
-        move || async move {
-            if let Some((call, replied, tell)) = caller {
-                let mut taken = Vec::with_capacity(rounds);
-                for _ in 0..rounds {
-                    let began = Instant::now();
-                    call.notify();
-                    replied.notified().await;
-                    taken.push(began.elapsed());
-                }
-                // The main thread waits for exactly this.
-                let _ = tell.send(taken);
-            }
-            if let Some((called, reply)) = callee {
-                for _ in 0..rounds {
-                    called.notified().await;
-                    reply.notify();
-                }
-            }
-        }
-    });
-    let taken = told.recv()?;
-    executors.join();
-
-    let mut taken = taken[WARM_UP_PAIRS..].to_vec();
+    let mut taken = time_wake_pairs(placement, spin, pairs, LONGEST)?;
     taken.sort_unstable();
     let percentile = |share: usize| taken[(taken.len() - 1) * share / 1_000].as_nanos();
     println!(
-        r#"{{"pairs":{pairs},"p50_ns":{},"p90_ns":{},"p99_ns":{},"p99.9_ns":{}}}"#,
+        r#"{{"pairs":{},"p50_ns":{},"p90_ns":{},"p99_ns":{},"p99.9_ns":{}}}"#,
+        taken.len(),
         percentile(500),
         percentile(900),
         percentile(990),

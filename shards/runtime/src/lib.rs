@@ -20,6 +20,7 @@ mod slices;
 mod tasks;
 mod tcp;
 mod wake;
+mod wake_pair;
 
 pub use allocator::{Allocator, give_memory_back};
 pub use buffers::BufferPool;
@@ -31,3 +32,4 @@ pub use notify::{Dropped, Notified, Notifier, OneshotReceiver, OneshotSender, no
 pub use slices::{SliceClock, SliceReport, slices, time_slices_by};
 pub use tasks::{Budget, Task, TimedOut, now, sleep, sleep_until, spawn, spawn_as, timeout, yield_now};
 pub use tcp::{BoundListener, ListenOptions, TcpListener, TcpStream};
+pub use wake_pair::time_wake_pairs;

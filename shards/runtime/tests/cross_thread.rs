@@ -8,7 +8,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use common::{PATIENCE, on_a_shard, on_shards};
-use ringgate_runtime::{FileThreads, Notified, Notifier, notifier, oneshot, sleep, spawn, timeout, yield_now};
+use ringgate_runtime::{
+    FileThreads, Notified, Notifier, Placement, notifier, oneshot, sleep, spawn, time_wake_pairs, timeout, yield_now,
+};
 
 #[test]
 fn no_notification_is_lost_between_many_threads_and_a_shard() {
@@ -212,4 +214,14 @@ fn a_oneshot_brings_its_value_or_the_news_that_there_will_be_none() {
         assert!(sender.is_closed());
         assert_eq!(sender.send(1), Err(1));
     });
+}
+
+#[test]
+fn wake_pairs_are_as_many_as_asked_for_or_as_fit_in_the_time() {
+    let minute = Duration::from_secs(60);
+    let all = time_wake_pairs(Placement::Unpinned, Duration::ZERO, 50, minute).unwrap();
+    assert_eq!(all.len(), 50);
+    assert!(all.iter().all(|taken| !taken.is_zero()));
+    let none_left = time_wake_pairs(Placement::Unpinned, Duration::ZERO, 50, Duration::ZERO).unwrap();
+    assert_eq!(none_left.len(), 1, "one is always taken");
 }
