@@ -1,10 +1,11 @@
 //! Every check, by area.
 
 mod memory;
+mod network;
 
 use crate::check::Check;
 
 /// All checks, in the order in which they are listed.
 pub fn all() -> impl Iterator<Item = &'static Check> {
-    [memory::CHECKS].into_iter().flatten()
+    [memory::CHECKS].into_iter().chain(network::CHECKS).flatten()
 }

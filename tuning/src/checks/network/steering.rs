@@ -1,0 +1,387 @@
+//! Which CPU a packet is taken in on.
+
+use crate::check::{Area, Check, Found, Look, Verdict};
+use crate::cpu_set::CpuSet;
+use crate::cpus;
+use crate::fix::{Fix, Knob};
+use crate::host::Reading;
+use crate::plan::Profile;
+
+use super::interrupts::{self, QueueInterrupt};
+use super::settings::{number, settled};
+use super::{cards, ethtool, gateway};
+
+/// See the [module](self).
+pub const CHECKS: &[Check] = &[
+    Check {
+        id: "nic_queues",
+        area: Area::Network,
+        why: "a queue is taken in by one CPU: with fewer than shards one CPU works for several, with more they interrupt \
+              CPUs that have other work",
+        run: |look| cards::each(look, "", nic_queues),
+    },
+    Check {
+        id: "nic_irq",
+        area: Area::Network,
+        why: "two queues on one CPU are half as fast, and a CPU of another NUMA node reaches for each packet across the \
+              machine",
+        run: |look| cards::each(look, "", nic_irq),
+    },
+    Check {
+        id: "irqbalance",
+        area: Area::Network,
+        why: "moves interrupts away from where they were put",
+        run: |look| settled(irqbalance(look)),
+    },
+    Check {
+        id: "rps",
+        area: Area::Network,
+        why: "spreads a queue's packets over CPUs by interrupting them: worth it where a card has too few queues",
+        run: |look| cards::each(look, "", rps),
+    },
+    Check {
+        id: "rfs",
+        area: Area::Network,
+        why: "takes a connection's packets in on the CPU of the shard that reads them, whatever the card's hash says",
+        run: |look| cards::each(look, "", rfs),
+    },
+    Check {
+        id: "xps",
+        area: Area::Network,
+        why: "with a transmit queue of its own a CPU waits for no other's lock",
+        run: |look| cards::each(look, "", xps),
+    },
+];
+
+/// Where what is to run.
+struct Places {
+    /// The shards' CPUs, in the order of shards.
+    shards: Vec<usize>,
+    /// Those that are kept for a card's interrupts; none where the shards need all.
+    interrupts: CpuSet,
+}
+
+impl Places {
+    /// Where a gateway that runs has pinned its shards, or else where `doctor cpus` would have them.
+    fn of(look: Look<'_>, card: &str) -> Places {
+        let allowed = allowed(look);
+        let pinned: Vec<usize> = gateway::shards(look).iter().filter_map(only).collect();
+        let planned = gateway::shard_count(look);
+        let chosen = look.topology().and_then(|topology| cpus::choose(&topology, look.plan.profile, planned));
+        let (shards, interrupts) = match chosen.ok().and_then(|choice| Some((choice.cpus?, choice.interrupts))) {
+            _ if !pinned.is_empty() => {
+                let left = allowed.iter().filter(|cpu| !pinned.contains(cpu)).collect();
+                (pinned, left)
+            }
+            Some(chosen) => chosen,
+            None => (allowed.iter().take(planned.unwrap_or(allowed.len())).collect(), CpuSet::default()),
+        };
+        let near: CpuSet = match cards::node(look, card) {
+            Some((_, cpus)) => interrupts.iter().filter(|cpu| cpus.contains(*cpu)).collect(),
+            None => interrupts,
+        };
+        Places { shards, interrupts: near }
+    }
+
+    /// A CPU for each queue in turn.
+    fn of_interrupts(&self) -> Vec<usize> {
+        if self.interrupts.is_empty() { self.shards.clone() } else { self.interrupts.iter().collect() }
+    }
+}
+
+/// Where this process, or the gateway, may run.
+fn allowed(look: Look<'_>) -> CpuSet {
+    look.topology().map(|topology| topology.allowed).unwrap_or_default()
+}
+
+/// The CPU that a shard is pinned to.
+fn only(cpus: &CpuSet) -> Option<usize> {
+    cpus.iter().next().filter(|_| cpus.len() == 1)
+}
+
+fn nic_queues(look: Look<'_>, card: &str) -> Result<Found, Found> {
+    let places = Places::of(look, card);
+    let (shards, kept) = (places.shards.len().max(1), places.interrupts.len());
+    let want = match kept {
+        0 => format!("as many queues as shards: {shards}"),
+        _ => format!("as many queues as CPUs that are left to interrupts, {kept}, or as shards, {shards}"),
+    };
+    let (now, most) = counts(look, card, &want);
+    let Some(now) = now else {
+        return Err(Found::unread(format!("/sys/class/net/{card}/queues names no queue"), want));
+    };
+    let read = match most {
+        Some(most) => format!("{card}: {now} of {most} receive queues"),
+        None => format!("{card}: receive queues: {now}"),
+    };
+    let wanted = if kept > 0 { kept } else { shards };
+    let fits = now == shards || now == kept || now == most.unwrap_or(usize::MAX) && now < wanted;
+    // More than needed do no harm but to the last percentiles.
+    let spare = now > wanted && look.plan.profile != Profile::Latency;
+    if fits || spare || look.plan.profile == Profile::Shared {
+        return Ok(Found::fine(read, want));
+    }
+    let fix = match most {
+        Some(most) => format!("ethtool -L {card} combined {}", wanted.min(most)),
+        None => format!("ethtool -L {card} combined {wanted}, when ethtool -l {card} says that the card has as many"),
+    };
+    let verdict = if now <= wanted / 2 && most.is_some() { Verdict::Warning } else { Verdict::Advice };
+    Ok(Found::wrong(verdict, read, want, vec![Fix::Nic(fix)]))
+}
+
+/// Receive queues in use, and the most that the card has where its driver tells.
+fn counts(look: Look<'_>, card: &str, want: &str) -> (Option<usize>, Option<usize>) {
+    // The kernel has a directory for each, also where the tool is missing.
+    let own = Some(cards::queues(look, card, "rx").len()).filter(|count| *count > 0);
+    let Ok(lines) = ethtool::ask(look, "-l", card, want) else { return (own, None) };
+    // Drivers with queues that only receive tell those.
+    let key = if lines.now("Combined").is_some_and(|combined| combined > 0) { "Combined" } else { "RX" };
+    let count = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+    (count(lines.now(key)).or(own), count(lines.number(key)))
+}
+
+fn nic_irq(look: Look<'_>, card: &str) -> Result<Found, Found> {
+    let node = cards::node(look, card);
+    let want = match &node {
+        Some((node, cpus)) => {
+            format!(
+                "each queue on a CPU of its own, on the card's node {node} (CPUs {cpus}), or all on CPUs without a shard"
+            )
+        }
+        None => "each queue on a CPU of its own, or all on CPUs without a shard".to_owned(),
+    };
+    let queues = interrupts::of_card(look, card);
+    let placed: Vec<(&QueueInterrupt, usize)> =
+        queues.iter().filter_map(|queue| Some((queue, queue.cpus.iter().next()?))).collect();
+    if placed.is_empty() {
+        return Err(Found::unread(
+            format!("no interrupt of {card} is known from /proc/interrupts and /proc/irq"),
+            want,
+        ));
+    }
+    let mut read = told(card, &placed);
+    let places = Places::of(look, card);
+    let used: CpuSet = placed.iter().map(|(_, cpu)| *cpu).collect();
+    let apart = used.iter().all(|cpu| !places.shards.contains(&cpu));
+    // More queues than CPUs must share.
+    let room = places.shards.len().max(places.interrupts.len()) >= placed.len();
+    let crowded = used.len() < placed.len() && room && !apart;
+    let far: Vec<String> = match &node {
+        Some((_, cpus)) => {
+            placed.iter().filter(|(_, cpu)| !cpus.contains(*cpu)).map(|(queue, _)| queue.irq.to_string()).collect()
+        }
+        None => Vec::new(),
+    };
+    if far.is_empty() && !crowded {
+        return Ok(Found::fine(read, want));
+    }
+    if !far.is_empty() {
+        read.push_str(&format!("; of another node: {}", far.join(", ")));
+    }
+    let verdict = if look.plan.profile == Profile::Shared { Verdict::Advice } else { Verdict::Warning };
+    let targets = places.of_interrupts();
+    let mut fixes: Vec<Fix> = placed
+        .iter()
+        .zip(targets.iter().cycle())
+        .filter(|((_, cpu), target)| cpu != *target)
+        .map(|((queue, _), target)| {
+            let path = format!("/proc/irq/{}/smp_affinity_list", queue.irq);
+            Fix::Knob(Knob { path: path.into(), value: target.to_string() })
+        })
+        .collect();
+    if fixes.is_empty() {
+        fixes.push(Fix::Advice(format!("put the interrupts of {card} on CPUs of their own: ringgate doctor cpus")));
+    }
+    Ok(Found::wrong(verdict, read, want, fixes))
+}
+
+/// `eth0: interrupts 131-138 on CPUs 0, 0, 2`.
+fn told(card: &str, placed: &[(&QueueInterrupt, usize)]) -> String {
+    let irqs: CpuSet = placed.iter().map(|(queue, _)| queue.irq as usize).collect();
+    let cpus: Vec<String> = placed.iter().map(|(_, cpu)| cpu.to_string()).collect();
+    match placed {
+        [(queue, cpu)] => format!("{card}: interrupt {} on CPU {cpu}", queue.irq),
+        _ => format!("{card}: interrupts {irqs} on CPUs {}", cpus.join(", ")),
+    }
+}
+
+/// Where distributions keep its settings.
+const IRQBALANCE: [&str; 2] = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
+
+fn irqbalance(look: Look<'_>) -> Result<Found, Found> {
+    let want = "does not run, or leaves the card's interrupts alone";
+    cards::cards(look, want)?;
+    let processes = look.host.list("/proc").map_err(|why| Found::unread(why, want))?;
+    let named = |pid: &String| look.host.read(format!("/proc/{pid}/comm")).text() == Some("irqbalance");
+    let Some(pid) =
+        processes.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find(|pid| named(pid))
+    else {
+        return Ok(Found::fine("does not run", want));
+    };
+    let settings: Vec<(&str, Reading)> = IRQBALANCE.iter().map(|path| (*path, look.host.read(path))).collect();
+    let set = settings.iter().find_map(|(path, text)| Some((*path, leaves_alone(text.text()?)?)));
+    if let Some((path, line)) = set {
+        return Ok(Found::fine(format!("runs as process {pid}; {path} has {line}"), want));
+    }
+    let verdict = match look.plan.profile {
+        Profile::Latency => Verdict::Warning,
+        Profile::Throughput => Verdict::Advice,
+        Profile::Shared => Verdict::Fine,
+    };
+    let fixes = match verdict {
+        Verdict::Fine => Vec::new(),
+        _ => vec![Fix::Advice(
+            "systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST=CPUS in its settings for the shards' CPUs"
+                .into(),
+        )],
+    };
+    Ok(Found::wrong(verdict, format!("runs as process {pid}, with all interrupts and CPUs"), want, fixes))
+}
+
+/// The line of its settings that keeps it from interrupts or CPUs.
+fn leaves_alone(settings: &str) -> Option<&str> {
+    settings.lines().map(str::trim).filter(|line| !line.starts_with('#')).find(|line| {
+        let Some((name, value)) = line.split_once('=') else { return false };
+        let value = value.trim_matches(['"', '\'', ' ']);
+        match name.trim() {
+            "IRQBALANCE_BANNED_CPULIST" => !value.is_empty(),
+            "IRQBALANCE_BANNED_CPUS" => value.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0'),
+            "IRQBALANCE_ONESHOT" => !value.is_empty() && value != "no" && value != "0",
+            "IRQBALANCE_ARGS" | "OPTIONS" => {
+                ["--banirq", "-i ", "--banmod", "--policyscript", "--oneshot"].iter().any(|word| value.contains(word))
+            }
+            _ => false,
+        }
+    })
+}
+
+/// Whether there is anything to spread packets over, and somebody who is to do it.
+fn worth_spreading(look: Look<'_>) -> Result<(), Found> {
+    if allowed(look).len() < 2 {
+        return Err(Found::not_applicable("one CPU takes everything in"));
+    }
+    if look.plan.profile == Profile::Shared {
+        return Err(Found::not_applicable("where a host is shared, packets are left where the card puts them"));
+    }
+    Ok(())
+}
+
+fn rps(look: Look<'_>, card: &str) -> Result<Found, Found> {
+    worth_spreading(look)?;
+    let queues = cards::queues(look, card, "rx");
+    let cpus: CpuSet = Places::of(look, card).shards.into_iter().collect();
+    let shards = cpus.len();
+    let enough = queues.len() >= shards;
+    let mask = if enough { "0".to_owned() } else { cpus.to_mask() };
+    let want = match enough {
+        true => format!("rps_cpus = 0, with a receive queue for each shard ({} for {shards})", queues.len()),
+        false => format!("rps_cpus = {mask}, with fewer receive queues than shards ({} for {shards})", queues.len()),
+    };
+    let path = |queue: usize| format!("/sys/class/net/{card}/queues/rx-{queue}/rps_cpus");
+    let mut masks = Vec::new();
+    for queue in &queues {
+        let reading = look.host.read(path(*queue));
+        match reading.text().map(|text| (text, CpuSet::mask(text))) {
+            Some((_, Some(cpus))) => masks.push((*queue, cpus)),
+            Some((text, None)) => return Err(Found::unread(format!("{} holds {text:?}", path(*queue)), want)),
+            None => return Err(Found::without(&reading, "this kernel spreads no packets (no rps_cpus)", want)),
+        }
+    }
+    if masks.is_empty() {
+        return Err(Found::unread(format!("/sys/class/net/{card}/queues names no queue"), want));
+    }
+    let wrong: Vec<usize> =
+        masks.iter().filter(|(_, cpus)| cpus.is_empty() != enough).map(|(queue, _)| *queue).collect();
+    let spread = masks.iter().filter(|(_, cpus)| !cpus.is_empty()).count();
+    let read = format!("{card}: rps_cpus set on {spread} of {} queues", masks.len());
+    if wrong.is_empty() {
+        return Ok(Found::fine(read, want));
+    }
+    let knob = |queue: usize| Fix::Knob(Knob { path: path(queue).into(), value: mask.clone() });
+    Ok(Found::wrong(Verdict::Advice, read, want, wrong.into_iter().map(knob).collect()))
+}
+
+/// Connections that are followed at a time, of the whole host.
+const FLOWS: u64 = 32_768;
+
+fn rfs(look: Look<'_>, card: &str) -> Result<Found, Found> {
+    worth_spreading(look)?;
+    let queues = cards::queues(look, card, "rx");
+    let each = FLOWS / queues.len().max(1).next_power_of_two() as u64;
+    let want = format!("net.core.rps_sock_flow_entries >= {FLOWS}, rps_flow_cnt >= {each} on each queue");
+    let entries = number(look, "net.core.rps_sock_flow_entries", &want)?;
+    let path = |queue: usize| format!("/sys/class/net/{card}/queues/rx-{queue}/rps_flow_cnt");
+    let mut few = Vec::new();
+    for queue in &queues {
+        let reading = look.host.read(path(*queue));
+        match reading.text().and_then(|text| text.parse::<u64>().ok()) {
+            Some(flows) if flows >= each => {}
+            Some(_) => few.push(*queue),
+            None => return Err(Found::without(&reading, "this kernel follows no connections (no rps_flow_cnt)", want)),
+        }
+    }
+    let read = format!(
+        "net.core.rps_sock_flow_entries = {entries}; {card}: rps_flow_cnt >= {each} on {} of {} queues",
+        queues.len() - few.len(),
+        queues.len()
+    );
+    let mut fixes = Vec::new();
+    if entries < FLOWS {
+        fixes.push(Fix::Knob(Knob::sysctl("net.core.rps_sock_flow_entries", FLOWS)));
+    }
+    fixes.extend(few.iter().map(|queue| Fix::Knob(Knob { path: path(*queue).into(), value: each.to_string() })));
+    let verdict = if fixes.is_empty() { Verdict::Fine } else { Verdict::Advice };
+    Ok(Found::wrong(verdict, read, want, fixes))
+}
+
+fn xps(look: Look<'_>, card: &str) -> Result<Found, Found> {
+    let queues = cards::queues(look, card, "tx");
+    if queues.len() < 2 {
+        return Err(Found::not_applicable(format!("{card} has one transmit queue")));
+    }
+    let shards = Places::of(look, card).shards;
+    let want = format!("each of the shards' CPUs with a transmit queue, of its own where {card} has enough");
+    let path = |queue: usize| format!("/sys/class/net/{card}/queues/tx-{queue}/xps_cpus");
+    let mut masks = Vec::new();
+    for queue in &queues {
+        let reading = look.host.read(path(*queue));
+        match reading.text().map(|text| (text, CpuSet::mask(text))) {
+            Some((_, Some(cpus))) => masks.push(cpus),
+            Some((text, None)) => return Err(Found::unread(format!("{} holds {text:?}", path(*queue)), want)),
+            None => return Err(Found::without(&reading, "this kernel gives CPUs no queues (no xps_cpus)", want)),
+        }
+    }
+    let without: CpuSet = shards.iter().copied().filter(|cpu| !masks.iter().any(|mask| mask.contains(*cpu))).collect();
+    let crowded = masks.iter().any(|mask| shards.iter().filter(|cpu| mask.contains(**cpu)).count() > 1);
+    let enough = queues.len() >= shards.len();
+    let read = match (without.is_empty(), crowded) {
+        (false, _) => format!("{card}: CPUs {without} have no transmit queue of their own"),
+        (true, true) => format!("{card}: the shards' {} CPUs share {} transmit queues", shards.len(), queues.len()),
+        (true, false) => format!("{card}: a transmit queue for each of the shards' CPUs"),
+    };
+    if without.is_empty() && !(crowded && enough) {
+        return Ok(Found::fine(read, want));
+    }
+    // Other CPUs than the shards' may have any.
+    let all: Vec<usize> =
+        shards.iter().copied().chain(allowed(look).iter().filter(|cpu| !shards.contains(cpu))).collect();
+    let knob = |(nth, queue): (usize, &usize)| {
+        let cpus: CpuSet = all.iter().copied().skip(nth).step_by(queues.len()).collect();
+        Fix::Knob(Knob { path: path(*queue).into(), value: cpus.to_mask() })
+    };
+    Ok(Found::wrong(Verdict::Advice, read, want, queues.iter().enumerate().map(knob).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_irqbalance_that_keep_it_away_are_known() {
+        assert_eq!(leaves_alone("# IRQBALANCE_BANNED_CPULIST=1\nIRQBALANCE_BANNED_CPULIST="), None);
+        assert_eq!(leaves_alone("ENABLED=1\nOPTIONS=\"\"\nIRQBALANCE_BANNED_CPUS=00000000,00000000"), None);
+        let line = "IRQBALANCE_BANNED_CPULIST=\"2-7\"";
+        assert_eq!(leaves_alone(&format!("ENABLED=1\n{line}")), Some(line));
+        assert_eq!(leaves_alone("IRQBALANCE_ARGS=--banirq=131"), Some("IRQBALANCE_ARGS=--banirq=131"));
+    }
+}
