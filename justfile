@@ -27,6 +27,10 @@ sim *FLAGS="--seeds 2000":
 conformance:
     CONFORMANCE_WRITE=1 cargo test --test conformance
 
+# Write the parts of the book that come from the code anew
+book:
+    BOOK_WRITE=1 cargo test --test book
+
 # Every stock client's day: installs them, prints a table client x step
 clients *FLAGS:
     tests/clients/run {{ FLAGS }}

@@ -152,20 +152,6 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_lists_what_is_served_and_nothing_else() {
-        let manual = include_str!("../../docs/operating.md");
-        let (_, section) = manual.split_once("\n## APIs\n").unwrap();
-        let listed = section.split("\n\n").next().unwrap();
-        for api in &SERVED {
-            let (first, last) = (api.versions.start(), api.versions.end());
-            let versions = if first == last { first.to_string() } else { format!("{first}-{last}") };
-            let entry = format!(" {}({}) v{versions}", api.name, api.api_key);
-            assert!(listed.contains(&format!("{entry},")) || listed.contains(&format!("{entry} |")), "no{entry}");
-        }
-        assert_eq!(listed.matches(") v").count(), SERVED.len());
-    }
-
-    #[test]
     fn what_is_not_served_is_refused_by_key_and_version() {
         for (key, version) in [(9999, 0), (-1, 0), (3, 99), (3, -1), (0, 2), (21, 3), (23, 1), (24, 0), (68, 2)] {
             let Admission::Refuse(reason) = admit(key, version, &Bytes::new(), ROOM) else {

@@ -270,7 +270,7 @@ fn a_group_larger_than_the_connections_is_warned_about_when_it_was_asked_for() {
 
 #[test]
 fn the_file_in_the_manual_is_taken_whole() {
-    let manual = include_str!("../../docs/operating.md");
+    let manual = include_str!("../../docs/configuration.md");
     let toml = manual.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let mut given = gather(&Flags::new(), &[], Some((std::path::Path::new("manual.toml"), toml))).unwrap().given;
     let host = Host { allowed_cpus: (0..8).collect(), open_files: 20_000 };

@@ -66,6 +66,11 @@ impl BrokerSettings {
     }
 }
 
+/// What Kafka calls one of the gateway's settings; several names for a few, none for most.
+pub fn names_of(setting: &str) -> impl Iterator<Item = &'static str> + '_ {
+    ROWS.iter().filter(move |row| matches!(row.says, Says::Setting(name) if name == setting)).map(|row| row.name)
+}
+
 struct Row {
     /// Kafka's name.
     name: &'static str,
@@ -164,6 +169,13 @@ mod tests {
             assert_eq!(setting.value, setting.default, "{name}");
             assert!(setting.documentation.len() > 10, "{name}: {}", setting.documentation);
         }
+    }
+
+    #[test]
+    fn a_setting_is_found_under_each_of_its_names_in_kafka() {
+        let names = |setting| names_of(setting).collect::<Vec<_>>();
+        assert_eq!(names("max_members_per_group"), ["group.consumer.max.size", "group.max.size"]);
+        assert_eq!(names("fsync"), [""; 0]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 mod check;
 mod error;
 mod iggy;
-mod kafka_names;
+pub mod kafka_names;
 mod report;
 mod sources;
 pub mod table;

@@ -48,7 +48,7 @@ AGAIN = """## Measuring again
 `just peers` runs everything, in under an hour; `just peers --only start,hop` some rows, `--quick` each of them for a moment, to
 see that they run. Outcomes are kept, and rows that have one are not run again by `--missing`; the page is always written
 from all that is there. Every run's `result.json` and `report.html` stay in the results directory
-(`~/.cache/ringgate-peers/results`). [bench/peers](../bench/peers/README.md) says how the servers are installed.
+(`~/.cache/ringgate-peers/results`). [bench/peers](../bench/peers) says how the servers are installed.
 """
 
 
