@@ -2,7 +2,7 @@
 
 use crate::check::Look;
 use crate::cpu_set::CpuSet;
-use crate::host::field;
+use crate::host::{Reading, field};
 
 use super::sockets;
 
@@ -14,6 +14,14 @@ pub(in crate::checks) fn pid(look: Look<'_>) -> Option<u32> {
         owners.into_iter().find(|(name, _)| is_gateway(name)).map(|(_, pid)| pid)
     };
     look.plan.pid.or_else(listening)
+}
+
+/// A file of its process, and whose that is; of this process where none runs.
+pub(in crate::checks) fn file(look: Look<'_>, name: &str) -> (Reading, &'static str) {
+    match pid(look) {
+        Some(pid) => (look.host.read(format!("/proc/{pid}/{name}")), "the gateway"),
+        None => (look.host.read(format!("/proc/self/{name}")), "this process, and a gateway that it starts"),
+    }
 }
 
 /// Whether a process of that name is one.
