@@ -11,8 +11,8 @@ use std::time::Duration;
 use ringgate_group::pieced::PiecedSlab;
 use ringgate_group::request::HeartbeatRequest;
 use ringgate_group::{
-    Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Now, Record, ReplyToken, StoreError, Totals,
-    resolve_regexes,
+    Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Now, Record, ReplyToken, StoreError, SurveyCursor,
+    SurveyPage, Text, Totals, resolve_regexes,
 };
 use ringgate_runtime::Budget;
 
@@ -175,6 +175,16 @@ impl Groups {
         self.log.idle(shard).await;
     }
 
+    /// A slice of the groups and what they have committed.
+    pub(crate) fn survey(&self, from: SurveyCursor) -> SurveyPage {
+        self.coordinator.borrow().survey(from)
+    }
+
+    /// As [`Groups::survey`], of one group.
+    pub(crate) fn survey_group(&self, group_id: &Text, from: SurveyCursor) -> Option<SurveyPage> {
+        self.coordinator.borrow().survey_group(group_id, from)
+    }
+
     /// For how long groups may be answered yet, where a lease bounds that.
     pub(crate) fn held_for(&self) -> Duration {
         match &self.log {
@@ -188,6 +198,10 @@ impl Groups {
         ShardReport {
             groups: coordinator.group_count(),
             members: coordinator.member_count(),
+            groups_are_listed: match &self.log {
+                GroupLog::Embedded(_) => true,
+                GroupLog::Iggy(_) => self.later.is_complete(),
+            },
             commit_batches: match &self.log {
                 GroupLog::Embedded(_) => self.batches.get(),
                 GroupLog::Iggy(log) => log.operations(),

@@ -31,6 +31,7 @@ pub mod topic_config;
 pub mod turn;
 pub mod waiters;
 pub mod watches;
+pub mod watching;
 
 pub use groups::describe;
 pub use mailbox::Mailroom;

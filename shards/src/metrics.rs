@@ -17,6 +17,8 @@ pub struct ShardReport {
     pub groups: usize,
     /// Their members.
     pub members: usize,
+    /// All groups that the store has are here; a store that tells of them later may not be through.
+    pub groups_are_listed: bool,
     /// Records appended.
     pub records_in: u64,
     /// Bytes of the batches appended.

@@ -53,6 +53,9 @@ pub const REGEX_RESOLVE_MS_MIN: u64 = 1_000;
 /// Groups looked at by one slice of a listing or of a sweep; under 200 us.
 pub const LIST_SLICE_GROUPS: usize = 512;
 
+/// Groups and offsets together that one slice of a survey looks at, at up to 0.2 us each.
+pub const SURVEY_SLICE: usize = 512;
+
 /// Groups looked at between two effects of a sweep.
 pub const SWEEP_SLICE_GROUPS: usize = 64;
 

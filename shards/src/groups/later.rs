@@ -34,6 +34,13 @@ struct Parked {
     request: Request,
 }
 
+impl Later {
+    /// All groups that the store has are here.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete.get()
+    }
+}
+
 impl Groups {
     /// Whether groups may be answered. Time in which they may not counts for no session.
     pub(super) fn is_held(&self) -> bool {

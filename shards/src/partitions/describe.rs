@@ -13,6 +13,7 @@ use crate::call::{
 use crate::log_driver::LogDriver;
 use crate::store::embedded::partition::PartitionLog;
 use crate::turn::Turn;
+use crate::watching::PartitionSeen;
 
 /// Both numbers where no epoch fits (Kafka's UNDEFINED_EPOCH and UNDEFINED_EPOCH_OFFSET).
 const UNDEFINED: i32 = -1;
@@ -76,6 +77,23 @@ impl Partitions {
             stats.push(measured.map_err(|_| no_partition()));
         }
         stats
+    }
+
+    /// As [`Partitions::stats`], for whoever watches.
+    pub(crate) async fn measure(&self, partitions: Vec<TopicPartition>) -> Vec<Option<PartitionSeen>> {
+        let mut seen = Vec::with_capacity(partitions.len());
+        let mut turn = Turn::default();
+        for at in partitions {
+            turn.partition().await;
+            let measured = self.with_log(at, |log| PartitionSeen {
+                log_start_offset: Some(log.log_start_offset()),
+                high_watermark: log.high_watermark(),
+                bytes: Some(log.size()),
+                is_closed: log.is_closed(),
+            });
+            seen.push(measured.ok());
+        }
+        seen
     }
 
     /// Looks at a partition's log, or says with Kafka's code why there is none.

@@ -33,6 +33,7 @@ mod session;
 mod spare;
 mod static_member;
 mod subscription;
+mod survey;
 mod sweep;
 mod sync;
 mod work;
@@ -59,7 +60,9 @@ pub use expiry::DeletedTopic;
 pub use group::State;
 use group::{Group, Hold};
 pub use members::member_visits;
+pub use protocol::assigned_partitions;
 use spare::Spare;
+pub use survey::{SurveyCursor, SurveyPage, SurveyedGroup, SurveyedOffset};
 use sweep::Sweep;
 
 /// What a group takes in, one after the other.

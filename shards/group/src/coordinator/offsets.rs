@@ -19,6 +19,8 @@ use crate::{ErrorCode, Record, ReplyToken, Response, StoreError, Text};
 #[derive(Debug, Default)]
 pub(super) struct Offsets {
     pub topics: HashMap<Text, HashMap<i32, OffsetValue>>,
+    /// Changes whenever a key comes or goes, and the order of the maps with it.
+    pub keys_changed: u64,
 }
 
 /// Offsets whose tombstones are being written.
@@ -48,12 +50,15 @@ impl Offsets {
         ctx.totals.add_bytes(OFFSET_BYTES + value.metadata.len());
         if let Some(old) = self.topics.entry(topic).or_default().insert(partition, value) {
             ctx.totals.remove_bytes(OFFSET_BYTES + old.metadata.len());
+        } else {
+            self.keys_changed += 1;
         }
     }
 
     pub fn remove(&mut self, ctx: &mut Ctx, topic: &Text, partition: i32) {
         let Some(partitions) = self.topics.get_mut(topic) else { return };
         if let Some(old) = partitions.remove(&partition) {
+            self.keys_changed += 1;
             ctx.totals.remove_bytes(OFFSET_BYTES + old.metadata.len());
         }
         if partitions.is_empty() {
@@ -62,6 +67,7 @@ impl Offsets {
     }
 
     pub fn clear(&mut self, ctx: &mut Ctx) {
+        self.keys_changed += 1;
         for value in std::mem::take(&mut self.topics).into_values().flat_map(HashMap::into_values) {
             ctx.totals.remove_bytes(OFFSET_BYTES + value.metadata.len());
         }

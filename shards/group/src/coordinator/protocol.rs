@@ -43,6 +43,12 @@ pub(super) fn subscription(mut metadata: &[u8]) -> Option<Subscription> {
     Some(Subscription { version, topics, owned })
 }
 
+/// The partitions that a classic member of type `consumer` was assigned, by topic; `None` where the bytes cannot be
+/// read.
+pub fn assigned_partitions(assignment: &[u8]) -> Option<Vec<(Text, Vec<i32>)>> {
+    self::assignment(assignment).map(|(by_topic, _)| by_topic)
+}
+
 /// What a member was assigned, and whether its assignor said more than that; `None` where it cannot be read.
 /// No bytes at all are no partitions.
 pub(super) fn assignment(mut bytes: &[u8]) -> Option<(ByTopic, bool)> {

@@ -21,5 +21,6 @@ mod reported;
 mod restart;
 mod spare_groups;
 mod static_members;
+mod survey;
 mod syncing;
 mod world;

@@ -25,8 +25,10 @@ use crate::call::{
     PartitionDeleteRecords, PartitionEpochEnd, PartitionLeaderEpoch, PartitionListOffsets, PartitionOffset,
     PartitionProducers, PartitionRecordsDeleted, Reply, ReplyTo, Request, TopicPartition, WatchId,
 };
+use crate::catalogue::Topic;
 use crate::partitions::{Counters, check_leader_epoch};
 use crate::store::embedded::TailCache;
+use crate::watching::PartitionSeen;
 
 /// One shard's part.
 pub(crate) struct IggyStore {
@@ -191,6 +193,35 @@ impl IggyStore {
     /// The partition, if somebody has used it.
     pub(super) fn used_partition(&self, at: TopicPartition) -> Option<Rc<Partition>> {
         self.open.borrow().get(&at).cloned()
+    }
+
+    /// What is known of a partition without asking for it; `None` where nobody has used it.
+    pub(crate) fn known(&self, at: TopicPartition) -> Option<PartitionSeen> {
+        let partition = self.used_partition(at)?;
+        Some(PartitionSeen {
+            log_start_offset: None,
+            high_watermark: partition.high_watermark(),
+            bytes: None,
+            is_closed: false,
+        })
+    }
+
+    /// What Iggy says that a topic's partitions hold, by partition.
+    pub(crate) async fn measure_topic(&self, topic: &Topic) -> Option<Vec<Option<PartitionSeen>>> {
+        let (at, deadline) = (self.settings.place_of(&topic.name), self.deadline());
+        let held = self.ask(move |clients| async move { topics::held(&clients, &at, deadline).await }).await.ok()?;
+        let mut seen = vec![None; usize::try_from(topic.partitions).unwrap_or(0)];
+        for held in held {
+            if let Some(place) = seen.get_mut(held.partition as usize) {
+                *place = Some(PartitionSeen {
+                    log_start_offset: Some(held.high_watermark.saturating_sub(held.messages)),
+                    high_watermark: held.high_watermark,
+                    bytes: Some(held.bytes),
+                    is_closed: false,
+                });
+            }
+        }
+        Some(seen)
     }
 
     fn close_missing(&self, shard: &ShardHandle) {

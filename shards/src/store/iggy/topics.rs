@@ -224,6 +224,35 @@ pub(crate) async fn clear(clients: &Clients, at: &IggyTopic, partition: u32, dea
     }
 }
 
+/// What Iggy says that a partition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub partition: u32,
+    pub high_watermark: i64,
+    pub messages: i64,
+    pub bytes: u64,
+}
+
+/// What all partitions of a topic hold, in one request; nothing where there is no such topic.
+pub(crate) async fn held(clients: &Clients, at: &IggyTopic, deadline: Instant) -> Result<Vec<Held>, Refused> {
+    let (stream, topic) = both(at)?;
+    let client = clients.get(Use::Read, deadline).await.map_err(refused)?;
+    let found = with_binary_deadline(deadline.into(), client.get_topic(&stream, &topic)).await;
+    let found = found.map_err(|error| refused(clients.failed(error)))?;
+    let number = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
+    let held = |partition: iggy::prelude::Partition| Held {
+        partition: partition.id,
+        // The last offset is 0 also where there is none.
+        high_watermark: match (partition.messages_count, partition.current_offset) {
+            (0, 0) => 0,
+            (_, last) => number(last).saturating_add(1),
+        },
+        messages: number(partition.messages_count),
+        bytes: partition.size.as_bytes_u64(),
+    };
+    Ok(found.into_iter().flat_map(|topic| topic.partitions).map(held).collect())
+}
+
 fn both(at: &IggyTopic) -> Result<(Identifier, Identifier), Refused> {
     Ok((named(&at.stream).map_err(refused)?, named(&at.topic).map_err(refused)?))
 }

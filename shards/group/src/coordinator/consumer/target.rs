@@ -24,7 +24,7 @@ type Asked = Vec<(u32, u64)>;
 
 impl ConsumerGroup {
     /// The assignor that most members ask for; the first of all where nobody does, or between equals.
-    pub(super) fn assignor(&self) -> Assignor {
+    pub(in crate::coordinator) fn assignor(&self) -> Assignor {
         let most = (0..ASSIGNORS.len()).max_by_key(|place| (self.votes[*place], std::cmp::Reverse(*place)));
         ASSIGNORS[most.unwrap_or_default()]
     }
