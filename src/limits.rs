@@ -29,6 +29,41 @@ pub const CONFIG_FILE_BYTES_MAX: u64 = 1 << 20;
 /// How long a scrape waits for the shards: below the 10 s after which Prometheus gives up.
 pub const SCRAPE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Questions that wait for a shard at a time: those of every admin connection and of the watch, many times over.
+pub const DESK_QUESTIONS_MAX: usize = 1_024;
+
+/// How often the gateway looks at itself for its history and its findings.
+pub const WATCH_STEP: Duration = Duration::from_secs(5);
+
+/// Points of the history: half an hour.
+pub const HISTORY_POINTS: usize = 360;
+
+/// How often the lags of single groups are kept.
+pub const GROUP_HISTORY_STEP: Duration = Duration::from_secs(30);
+
+/// Groups whose lags are kept over time: those that lag the most, and those that somebody looks at; about 1 KB each.
+pub const GROUP_HISTORIES_MAX: usize = 1_000;
+
+/// Findings that are told at a time; groups beyond are counted.
+pub const FINDINGS_MAX: usize = 100;
+
+/// Committed offsets that a census holds against the ends of partitions, at 16 bytes each. A group of which some are left
+/// out has no lag.
+pub const CENSUS_OFFSETS_MAX: usize = 1_000_000;
+
+/// Partitions of which a census asks a shard in one go, which takes about 100 us.
+pub const CENSUS_ASKED_AT_ONCE: usize = 512;
+
+/// Topics of whose ends a census asks Iggy, a request each: those that it was not asked of for longest.
+pub const CENSUS_TOPICS_ASKED: usize = 100;
+
+/// The part of the time that censuses may take: 1/20. A census that takes longer than this of `census_interval` makes the
+/// next one wait.
+pub const SHARE_OF_CENSUS: u32 = 20;
+
+/// Partitions whose lag `/metrics` shows, where it shows any: those that lag the most.
+pub const METRICS_PARTITION_SERIES_MAX: usize = 10_000;
+
 /// Connections to the admin port: a few scrapers and people, so that it cannot eat the descriptors.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 

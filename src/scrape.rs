@@ -5,17 +5,18 @@
 
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use futures_channel::oneshot;
-use ringgate_runtime::{FileThreads, Notified, Notifier, ShardStats, notifier};
+use ringgate_runtime::{FileThreads, ShardStats};
 use ringgate_shards::call::ReportCall;
 use ringgate_shards::metrics::ShardReport;
 use ringgate_wire::versions::served;
 
 use crate::admin::{Family, Kind, MetricsSource};
+use crate::desks::{Desks, Here};
 use crate::iggy;
 use crate::net::accept::{ConnectionCount, Front};
+use crate::readiness::Readiness;
 
 /// One shard's answer.
 #[derive(Debug, Clone, Default)]
@@ -51,68 +52,27 @@ pub struct IggyScrape {
     pub sessions: usize,
 }
 
-struct Desk {
-    questions: Mutex<Vec<oneshot::Sender<ShardScrape>>>,
-    notifier: Notifier,
-    notified: Mutex<Option<Notified>>,
-}
-
 /// The shards, as a scrape reaches them.
 pub struct Scrapes {
-    desks: Vec<Desk>,
+    desks: Arc<Desks>,
     stats: Vec<Arc<ShardStats>>,
     files: FileThreads,
 }
 
 impl Scrapes {
-    /// A desk for each shard that the guard watches.
-    pub fn new(stats: Vec<Arc<ShardStats>>, files: FileThreads) -> Scrapes {
-        let desk = || {
-            let (notifier, notified) = notifier();
-            Desk { questions: Mutex::default(), notifier, notified: Mutex::new(Some(notified)) }
-        };
-        Scrapes { desks: stats.iter().map(|_| desk()).collect(), stats, files }
-    }
-
-    /// Answers for one shard, on its thread, for as long as it lives.
-    pub fn answer(
-        self: &Arc<Self>,
-        front: Rc<Front>,
-        iggy: Option<Rc<iggy::Front>>,
-    ) -> impl Future<Output = ()> + 'static {
-        let this = self.clone();
-        async move {
-            let desk = &this.desks[usize::from(front.shard.id().0)];
-            let Some(notified) = desk.notified.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-            loop {
-                notified.notified().await;
-                let questions = std::mem::take(&mut *desk.questions.lock().unwrap_or_else(PoisonError::into_inner));
-                for question in questions {
-                    let report = front.shard.submit_to(front.shard.id(), ReportCall).await.0;
-                    // A scrape that gave up does not wait for it any more.
-                    let _ = question.send(scrape(&front, iggy.as_deref(), report));
-                }
-            }
-        }
+    /// Over the desks of the shards that the guard watches.
+    pub fn new(desks: Arc<Desks>, stats: Vec<Arc<ShardStats>>, files: FileThreads) -> Scrapes {
+        Scrapes { desks, stats, files }
     }
 
     /// Asks all shards. One that does not answer is left out.
     pub async fn ask(&self) -> Vec<ShardScrape> {
-        let asked: Vec<_> = self
-            .desks
-            .iter()
-            .map(|desk| {
-                let (question, answer) = oneshot::channel();
-                desk.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
-                desk.notifier.notify();
-                answer
-            })
-            .collect();
-        let mut answers = Vec::with_capacity(asked.len());
-        for answer in asked {
-            answers.extend(answer.await.ok());
-        }
-        answers
+        let scraped = |here: Rc<Here>| async move {
+            let shard = &here.front.shard;
+            let report = shard.submit_to(shard.id(), ReportCall).await.0;
+            scrape(&here.front, here.iggy.as_deref(), report)
+        };
+        self.desks.ask_all(scraped).await
     }
 
     /// What the guard sees of each shard.
@@ -149,12 +109,13 @@ fn scrape(front: &Front, iggy: Option<&iggy::Front>, report: ShardReport) -> Sha
 pub struct Source {
     scrapes: Arc<Scrapes>,
     counts: Arc<ConnectionCount>,
+    readiness: Arc<Readiness>,
 }
 
 impl Source {
     /// Over these.
-    pub fn new(scrapes: Arc<Scrapes>, counts: Arc<ConnectionCount>) -> Source {
-        Source { scrapes, counts }
+    pub fn new(scrapes: Arc<Scrapes>, counts: Arc<ConnectionCount>, readiness: Arc<Readiness>) -> Source {
+        Source { scrapes, counts, readiness }
     }
 }
 
@@ -177,6 +138,26 @@ impl MetricsSource for Source {
         }
         Ok(())
     }
+
+    fn ready(&self) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + '_>> {
+        Box::pin(async {
+            let missing = self.readiness.missing();
+            if !missing.is_empty() {
+                return missing;
+            }
+            self.scrapes.ask().await.iter().flat_map(|shard| unready(&shard.report)).collect()
+        })
+    }
+}
+
+/// What keeps a shard that is up from serving groups, which its store may.
+fn unready(report: &ShardReport) -> Option<String> {
+    let lane = report.lane.as_ref()?;
+    let shard = report.shard;
+    if lane.lease.is_zero() {
+        return Some(format!("shard {shard} answers no groups: Iggy has not confirmed the lease in time"));
+    }
+    (!report.groups_are_listed).then(|| format!("shard {shard} has not loaded all of Iggy's groups yet"))
 }
 
 /// How long tasks keep their shards.

@@ -21,6 +21,7 @@ use crate::api::ApiSettings;
 use crate::api::fetch_sessions::FetchSessions;
 use crate::cli::{self, OtherPorts, banner};
 use crate::config::Config;
+use crate::desks::{Desks, Here};
 use crate::iggy;
 use crate::limits::{CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD, SHARE_OF_LEASE_AT_STOP};
 use crate::net::accept::{ConnectionCount, Front, Speaks, accept};
@@ -29,8 +30,9 @@ use crate::net::budget::InFlightBytes;
 use crate::net::connection::{Door, Shared};
 use crate::net::listeners::{self, Bound, Presentation};
 use crate::net::log_budget::LogBudget;
+use crate::readiness::Readiness;
 use crate::ready_file;
-use crate::scrape::Scrapes;
+use crate::scrape::{Scrapes, Source};
 
 /// What one shard's thread is given.
 struct ShardParts {
@@ -48,7 +50,8 @@ struct Common {
     config: Arc<Config>,
     api: ApiSettings,
     counts: Arc<ConnectionCount>,
-    scrapes: Arc<Scrapes>,
+    desks: Arc<Desks>,
+    readiness: Arc<Readiness>,
     iggy: Option<Arc<iggy::Gateway>>,
     /// Told when the shard is up.
     up: mpsc::Sender<()>,
@@ -107,6 +110,19 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     ringgate_runtime::give_memory_back();
     let signals = signals()?;
     let files = FileThreads::start(config.file_threads)?;
+    let desks = Arc::new(Desks::new(usize::from(config.shards)));
+    let scrapes = Arc::new(Scrapes::new(desks.clone(), executors.guard().stats().to_vec(), files.clone()));
+    let counts =
+        Arc::new(ConnectionCount::new(open_files.clone(), config.max_connections, config.max_connections_per_ip));
+    let readiness = Arc::new(Readiness::new(config.shards));
+    // Before the store is waited for, so that the port can say so.
+    let admin = match config.admin_listen {
+        Some(address) => {
+            let source = Source::new(scrapes, counts.clone(), readiness.clone());
+            Some(admin::start(address, Arc::new(source))?)
+        }
+        None => None,
+    };
     let (iggy, made_password) = match iggy_address {
         Some(_) => {
             let given = config.iggy_root_password.as_ref().map(|password| password.0.as_str());
@@ -140,18 +156,18 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         }
         (None, None) => return Err(io::Error::other("there is no store").into()),
     };
+    readiness.store_is_open();
     let advertised: Vec<_> = bound.iter().map(|b| (b.bootstrap, b.advertised.clone())).collect();
     let (up, ups) = mpsc::channel();
     let common = Common {
         api: config.api_settings(&cluster_id),
-        counts: Arc::new(ConnectionCount::new(open_files, config.max_connections, config.max_connections_per_ip)),
-        scrapes: Arc::new(Scrapes::new(executors.guard().stats().to_vec(), files.clone())),
+        counts,
+        desks,
+        readiness: readiness.clone(),
         iggy,
         config: config.clone(),
         up,
     };
-    let scrapes = common.scrapes.clone();
-    let counts = common.counts.clone();
     let (go, waiting): (Vec<Notifier>, Vec<Notified>) = seeds.iter().map(|_| notifier()).unzip();
     let mut parts: Vec<Option<ShardParts>> = parts(seeds, waiting, bound, iggy_sockets).into_iter().map(Some).collect();
     executors.run(|shard| {
@@ -169,10 +185,6 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     }
     go.iter().for_each(Notifier::notify);
 
-    let admin = match config.admin_listen {
-        Some(address) => Some(admin::start(address, Arc::new(crate::scrape::Source::new(scrapes, counts)))?),
-        None => None,
-    };
     let admin_address = admin.as_ref().map(|admin| admin.local_addr());
     let others = OtherPorts { iggy: iggy_address, made_password: made_password.as_deref(), admin: admin_address };
     cli::print(&banner(&config, &advertised, &others, &cluster_id))?;
@@ -183,6 +195,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     tracing::info!(shards = config.shards, "serving");
 
     let stop = signals.wait();
+    readiness.stops();
     tracing::info!(signal = stop, "stopping");
     stop_within(&mailroom, config.shutdown_timeout, signals);
     executors.join();
@@ -298,7 +311,8 @@ async fn serve_shard(parts: ShardParts, common: Common) {
         let accepting_iggy = accept(front.clone(), listener, Speaks::Iggy(iggy.clone()));
         accepting.push(ringgate_runtime::spawn_as("accept", accepting_iggy));
     }
-    let scrapes = ringgate_runtime::spawn_as("scrapes", common.scrapes.answer(front.clone(), iggy));
+    let scrapes = ringgate_runtime::spawn_as("scrapes", common.desks.answer(Here { front: front.clone(), iggy }));
+    common.readiness.serves(shard.id());
     shard.stopping().await;
     for task in accepting {
         task.await;

@@ -1,4 +1,4 @@
-//! `--admin-listen`: `/metrics` and `/healthz` over HTTP, on one control thread.
+//! `--admin-listen`: `/metrics`, `/healthz` and `/readyz` over HTTP, on one control thread.
 //!
 //! Nothing here reads a shard's state: a [`MetricsSource`] asks the shards and is given a deadline, so that
 //! a shard that does not answer fails the scrape and nothing else. Nobody is asked who they are; connections
@@ -41,6 +41,10 @@ pub trait MetricsSource: Send + Sync + 'static {
     /// # Errors
     /// Which shard is stalled.
     fn health(&self) -> Result<(), String>;
+
+    /// What keeps clients from being served, a sentence each; nothing where they are. Dropped unfinished like a
+    /// scrape.
+    fn ready(&self) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + '_>>;
 }
 
 /// The running admin port; it also ends when this is dropped.
@@ -142,7 +146,8 @@ fn router(shared: Shared) -> Router {
     Router::new()
         .route("/metrics", get(metrics_page))
         .route("/healthz", get(healthz))
-        .fallback(async || (StatusCode::NOT_FOUND, "there are /metrics and /healthz\n"))
+        .route("/readyz", get(readyz))
+        .fallback(async || (StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz\n"))
         .with_state(shared)
 }
 
@@ -163,10 +168,20 @@ async fn healthz(State(shared): State<Shared>) -> Response {
     }
 }
 
+async fn readyz(State(shared): State<Shared>) -> Response {
+    let missing = tokio::time::timeout(shared.scrape_timeout, shared.source.ready()).await;
+    let missing = missing.unwrap_or_else(|_| vec!["a shard did not answer in time".into()]);
+    if missing.is_empty() {
+        return "ready\n".into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, missing.join("\n") + "\n").into_response()
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
@@ -174,6 +189,7 @@ mod tests {
     #[derive(Default)]
     struct Source {
         stalled: AtomicBool,
+        missing: Mutex<Vec<String>>,
     }
 
     impl MetricsSource for Source {
@@ -188,6 +204,15 @@ mod tests {
 
         fn health(&self) -> Result<(), String> {
             if self.stalled.load(Ordering::SeqCst) { Err("shard 1 is stalled".into()) } else { Ok(()) }
+        }
+
+        fn ready(&self) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + '_>> {
+            Box::pin(async {
+                if self.stalled.load(Ordering::SeqCst) {
+                    std::future::pending::<()>().await;
+                }
+                self.missing.lock().unwrap().clone()
+            })
         }
     }
 
@@ -230,6 +255,20 @@ mod tests {
         let answer = got(&admin, "/healthz");
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("shard 1 is stalled"), "{answer}");
         assert!(got(&admin, "/metrics").starts_with("HTTP/1.1 503"));
+        admin.stop();
+    }
+
+    #[test]
+    fn readiness_says_all_that_is_missing_and_does_not_wait_for_a_stalled_shard() {
+        let source = Arc::new(Source::default());
+        let admin = started(&source);
+        assert!(got(&admin, "/readyz").ends_with("\r\n\r\nready\n"));
+        *source.missing.lock().unwrap() = vec!["one thing".into(), "another".into()];
+        let answer = got(&admin, "/readyz");
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("\r\n\r\none thing\nanother\n"), "{answer}");
+        source.stalled.store(true, Ordering::SeqCst);
+        let answer = got(&admin, "/readyz");
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("did not answer"), "{answer}");
         admin.stop();
     }
 

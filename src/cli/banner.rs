@@ -56,7 +56,7 @@ pub fn banner(
         }
     }
     match others.admin {
-        Some(address) => line(&mut out, "admin", &format!("http://{address}/metrics, http://{address}/healthz")),
+        Some(address) => line(&mut out, "admin", &format!("http://{address}/metrics, /healthz and /readyz")),
         None => line(&mut out, "admin", "off (--admin-listen HOST:PORT)"),
     }
     if let Some((bootstrap, _)) = listeners.first() {

@@ -16,6 +16,7 @@ pub mod fetch;
 pub mod frames;
 pub mod gateway;
 pub mod group;
+pub mod http;
 pub mod librdkafka;
 pub mod member;
 pub mod metrics;

@@ -29,6 +29,7 @@ mod offsets;
 mod open_files;
 mod produce_consume;
 mod read_ahead;
+mod readiness;
 mod restarts;
 mod retention;
 mod routing;
