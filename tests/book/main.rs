@@ -3,6 +3,7 @@
 //!
 //! `BOOK_WRITE=1 cargo test --test book` writes the generated parts anew.
 
+mod codes;
 mod commands;
 mod generated;
 mod links;
