@@ -78,10 +78,10 @@ bench *ARGS:
 peers *FLAGS:
     bench/peers/measure {{ FLAGS }}
 
-# The README's kcat lines against a gateway
+# The lines of README.md and the quick start against a gateway
 smoke:
     cargo build
-    tests/smoke/readme_kcat.sh "${CARGO_TARGET_DIR:-target}/debug/ringgate"
+    tests/smoke/book_lines.sh "${CARGO_TARGET_DIR:-target}/debug/ringgate"
 
 # Licences, bans and sources of all dependencies (needs cargo-deny)
 deny:
