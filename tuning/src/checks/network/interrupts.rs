@@ -11,7 +11,7 @@ pub(super) struct QueueInterrupt {
     pub(super) irq: u32,
     /// As `/proc/interrupts` calls it: `mlx5_comp0@pci:0000:3b:00.0`.
     pub(super) name: String,
-    /// Where it runs; where it may run when that is not told.
+    /// Where it was put, or runs.
     pub(super) cpus: CpuSet,
 }
 
@@ -77,12 +77,18 @@ fn queue_number(name: &str) -> u64 {
     end[start..].parse().unwrap_or(0)
 }
 
+/// Where it was put, or else where the kernel has it just now.
 fn runs_on(look: Look<'_>, irq: u32) -> CpuSet {
     let list = |name: &str| {
         let text = look.host.read(format!("/proc/irq/{irq}/{name}"));
         text.text().and_then(CpuSet::list).filter(|cpus| !cpus.is_empty())
     };
-    list("effective_affinity_list").or_else(|| list("smp_affinity_list")).unwrap_or_default()
+    let may = list("smp_affinity_list");
+    match may {
+        // Just after it was put there, the kernel may still have it elsewhere.
+        Some(cpus) if cpus.len() == 1 => cpus,
+        may => list("effective_affinity_list").or(may).unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

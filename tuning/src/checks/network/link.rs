@@ -111,7 +111,10 @@ fn pcie(look: Look<'_>, card: &str) -> Result<Found, Found> {
             read.push_str(&format!(", in use: {}", states.join(", ")));
         }
         verdict = if look.plan.profile == Profile::Latency { Verdict::Warning } else { Verdict::Advice };
-        fixes.push(Fix::Knob(Knob { path: ASPM_POLICY.into(), value: "performance".into() }));
+        // Links that sleep under that policy, too, are those that the firmware keeps from the kernel.
+        if policy.text().is_some_and(|policy| policy != "performance" && !policy.contains("[performance]")) {
+            fixes.push(Fix::Knob(Knob { path: ASPM_POLICY.into(), value: "performance".into() }));
+        }
         fixes.push(Fix::Boot("pcie_aspm.policy=performance".into()));
     }
     Ok(Found::wrong(verdict, read, want, fixes))
