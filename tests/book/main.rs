@@ -8,3 +8,4 @@ mod commands;
 mod generated;
 mod links;
 mod pages;
+mod sayings;
