@@ -1,6 +1,6 @@
 //! Reading a host: the one that this runs on, or a tree of files that stands for another.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Where a host's files are.
@@ -78,6 +78,19 @@ impl Host {
             Ok(bytes) => Reading::Text(String::from_utf8_lossy(&bytes).trim().to_owned()),
             Err(error) => missing(path, &error),
         }
+    }
+
+    /// The first bytes of a file that holds no text.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn read_bytes(&self, path: impl AsRef<Path>, count: usize) -> Result<Vec<u8>, Reading> {
+        let path = path.as_ref();
+        let mut bytes = vec![0; count];
+        std::fs::File::open(self.at(path))
+            .and_then(|mut file| file.read_exact(&mut bytes))
+            .map(|()| bytes)
+            .map_err(|error| missing(path, &error))
     }
 
     /// Names in a directory, in order of their numbers and letters; none where there is no such directory.

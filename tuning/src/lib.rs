@@ -5,6 +5,7 @@
 //! [fix](fix::Fix). Nothing here changes a host but the carrying out of a fix that says so.
 
 pub mod apply;
+pub mod cgroup;
 pub mod check;
 pub mod checks;
 mod commands;
@@ -12,6 +13,8 @@ pub mod cpu_set;
 pub mod cpus;
 pub mod fix;
 pub mod host;
+mod kind;
+pub mod needs;
 pub mod plan;
 pub mod report;
 pub mod selftest;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::cgroup::ControlGroups;
 use crate::cpu_set::CpuSet;
 use crate::host::{Host, Reading, field};
 
@@ -77,7 +78,7 @@ impl Topology {
             siblings,
             nodes,
             card: card(host),
-            quota: quota(host, &process),
+            quota: ControlGroups::of(host, &process).cpu_quota(host).map(|(quota, _)| quota),
         })
     }
 
@@ -133,28 +134,4 @@ fn interrupts(host: &Host, card: &str) -> BTreeMap<usize, usize> {
         }
     }
     interrupts
-}
-
-/// The least that any control group above a process grants.
-fn quota(host: &Host, process: &str) -> Option<f64> {
-    let groups = host.read(format!("/proc/{process}/cgroup"));
-    let group = groups.text()?.lines().find_map(|line| line.strip_prefix("0::"))?.trim_matches('/').to_owned();
-    let mut above: Vec<&str> = group.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
-    let mut least: Option<f64> = None;
-    loop {
-        let path = format!("/sys/fs/cgroup/{}/cpu.max", above.join("/"));
-        if let Some(granted) = host.read(path).text().and_then(granted) {
-            least = Some(least.map_or(granted, |least| least.min(granted)));
-        }
-        if above.pop().is_none() {
-            return least;
-        }
-    }
-}
-
-/// Of `150000 100000` it is 1.5; of `max 100000` none.
-fn granted(text: &str) -> Option<f64> {
-    let (quota, period) = text.split_once(' ')?;
-    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.trim().parse().ok()?);
-    (period > 0.0).then(|| quota / period)
 }

@@ -28,6 +28,9 @@ pub(super) fn report(host: &Host, plan: &Plan, findings: &[Finding], verbose: bo
         }
     }
     page.line("");
+    if host.is_container() {
+        page.wrapped("This is a container: settings of the kernel are its host's, and are changed there.", 0, 2);
+    }
     page.wrapped(&summary(findings), 0, 2);
     page.text
 }

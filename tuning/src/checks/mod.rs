@@ -1,12 +1,16 @@
 //! Every check, by area.
 
+mod cpu;
+mod kernel;
 mod memory;
 mod network;
 mod process;
+mod settings;
 
 use crate::check::Check;
 
 /// All checks, in the order in which they are listed.
 pub fn all() -> impl Iterator<Item = &'static Check> {
-    [memory::CHECKS].into_iter().chain(network::CHECKS).chain(process::CHECKS).flatten()
+    let areas: [&[&[Check]]; 5] = [&kernel::CHECKS, &cpu::CHECKS, &memory::CHECKS, &network::CHECKS, &process::CHECKS];
+    areas.into_iter().flatten().copied().flatten()
 }

@@ -1,0 +1,85 @@
+//! How deep CPUs sleep.
+
+use std::collections::BTreeMap;
+
+use super::{CPUS, cpus_that_count};
+use crate::check::{Area, Check, Found, Look, Verdict};
+use crate::checks::settings::{only_for_latency, settled};
+use crate::cpu_set::CpuSet;
+use crate::fix::{Fix, Knob};
+use crate::host::Reading;
+
+/// See the [module](self).
+pub(super) const CHECKS: &[Check] = &[Check {
+    id: "cstates",
+    area: Area::Cpu,
+    why: "a shard sleeps whenever it has nothing to do, and a core in a deep idle state takes 50 to 200 us to wake: it is added \
+          to the next request",
+    run: |look| settled(cstates(look)),
+}];
+
+/// The longest way back from idling, in microseconds.
+const EXIT_US_MAX: u64 = 10;
+
+/// What processes ask the kernel for while they hold it open.
+const BOUND: &str = "/dev/cpu_dma_latency";
+
+/// An idle state of one CPU that takes too long to leave.
+struct Deep {
+    cpu: usize,
+    name: String,
+    exit_us: u64,
+    switch: String,
+}
+
+fn cstates(look: Look<'_>) -> Result<Found, Found> {
+    let want = format!("idle states that are left within {EXIT_US_MAX} us on the shards' CPUs");
+    only_for_latency(look, "cores that are busy do not idle, and the power of those that do makes them faster")?;
+    let cpus = cpus_that_count(look);
+    let (deep, is_told) = deep_states(look, &cpus);
+    if !is_told {
+        return Err(Found::not_applicable("the kernel tells of no idle states: a hypervisor decides how a CPU waits"));
+    }
+    if deep.is_empty() {
+        return Ok(Found::fine(format!("CPUs {cpus}: no state over {EXIT_US_MAX} us is in use"), want));
+    }
+    if let Some(us) = bound(look).filter(|us| *us <= EXIT_US_MAX) {
+        return Ok(Found::fine(format!("{BOUND} is held at {us} us"), want));
+    }
+    let mut by_state: BTreeMap<(u64, &str), CpuSet> = BTreeMap::new();
+    for state in &deep {
+        by_state.entry((state.exit_us, &state.name)).or_default().0.insert(state.cpu);
+    }
+    let read = by_state.iter().map(|((exit_us, name), cpus)| format!("{name} takes {exit_us} us (CPUs {cpus})"));
+    let read = read.collect::<Vec<_>>().join(", ");
+    let fixes = deep.iter().map(|state| Fix::Knob(Knob::file(&state.switch, 1))).collect();
+    Ok(Found::wrong(Verdict::Warning, read, want, fixes))
+}
+
+/// The states in use that are too deep, and whether the kernel tells of any at all.
+fn deep_states(look: Look<'_>, cpus: &CpuSet) -> (Vec<Deep>, bool) {
+    let mut deep = Vec::new();
+    let mut is_told = false;
+    for cpu in cpus.iter() {
+        let directory = format!("{CPUS}/cpu{cpu}/cpuidle");
+        for state in look.host.list(&directory).unwrap_or_default() {
+            let read = |file: &str| look.host.read(format!("{directory}/{state}/{file}")).text().map(str::to_owned);
+            let Some(exit_us) = read("latency").and_then(|text| text.parse::<u64>().ok()) else { continue };
+            is_told = true;
+            if exit_us <= EXIT_US_MAX || read("disable").is_some_and(|text| text != "0") {
+                continue;
+            }
+            let name = read("name").unwrap_or_else(|| state.clone());
+            deep.push(Deep { cpu, name, exit_us, switch: format!("{directory}/{state}/disable") });
+        }
+    }
+    (deep, is_told)
+}
+
+/// What the kernel keeps to because some process asks for it, in microseconds: root may read it, as four bytes.
+fn bound(look: Look<'_>) -> Option<u64> {
+    match look.host.read_bytes(BOUND, 4) {
+        Ok(bytes) => i32::from_le_bytes(bytes.try_into().ok()?).try_into().ok(),
+        Err(Reading::Absent | Reading::Unread(_) | Reading::Text(_)) => None,
+    }
+}
