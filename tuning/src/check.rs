@@ -26,7 +26,18 @@ impl Area {
     /// All, in the order in which they are listed.
     pub const ALL: [Area; 5] = [Area::Kernel, Area::Cpu, Area::Memory, Area::Network, Area::Process];
 
-    /// As JSON and headings have it.
+    /// As a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Area::Kernel => "Kernel, io_uring, limits",
+            Area::Cpu => "CPU",
+            Area::Memory => "Memory",
+            Area::Network => "Network",
+            Area::Process => "Process",
+        }
+    }
+
+    /// As JSON has it.
     pub fn name(self) -> &'static str {
         match self {
             Area::Kernel => "kernel",

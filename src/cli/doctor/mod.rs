@@ -227,6 +227,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_gateway_is_said_to_need_is_what_it_runs_with() {
+        use crate::limits;
+        use ringgate_runtime::limits as runtime;
+        use ringgate_tuning::needs;
+        assert_eq!(needs::OPEN_FILES_MIN, limits::OPEN_FILES_MIN);
+        assert_eq!(needs::OPEN_FILES_RESERVED, limits::DESCRIPTORS_RESERVED);
+        assert_eq!(needs::OPEN_FILES_PER_SHARD, limits::DESCRIPTORS_PER_SHARD);
+        assert_eq!(needs::MEMLOCK_BYTES_MIN, runtime::MEMLOCK_BYTES_MIN);
+        assert_eq!(needs::MEMLOCK_BYTES_PER_SHARD, 3 * runtime::IO_MEMORY_BYTES as u64);
+        assert!(std::any::type_name::<ringgate_runtime::Allocator>().contains("mimalloc"));
+    }
+
+    #[test]
     fn every_flag_is_understood() {
         let asked = asked(&[
             "--profile",

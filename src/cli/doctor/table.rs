@@ -39,22 +39,12 @@ pub(super) fn report(host: &Host, plan: &Plan, findings: &[Finding], verbose: bo
 pub(super) fn list() -> String {
     let mut page = Page { text: String::new(), paper: &super::paper() };
     for area in Area::ALL {
-        page.line(heading(area));
+        page.line(area.title());
         for check in checks::all().filter(|check| check.area == area) {
             page.wrapped(&format!("  {:<20} {}", check.id, check.why), 0, 23);
         }
     }
     page.text
-}
-
-fn heading(area: Area) -> &'static str {
-    match area {
-        Area::Kernel => "Kernel, io_uring, limits",
-        Area::Cpu => "CPU",
-        Area::Memory => "Memory",
-        Area::Network => "Network",
-        Area::Process => "Process",
-    }
 }
 
 /// `1 blocker (memlock), 3 warnings, 2 pieces of advice; 20 are fine, 5 not applicable, 1 not read`.
@@ -91,7 +81,7 @@ struct Page<'a> {
 impl Page<'_> {
     fn area(&mut self, area: Area, mut findings: Vec<&Finding>, verbose: bool) {
         self.line("");
-        let heading = self.painted("1", heading(area));
+        let heading = self.painted("1", area.title());
         self.line(&heading);
         // Stable: those of one severity stay in the order in which they are listed.
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity()));
