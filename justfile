@@ -92,6 +92,10 @@ report-check *FLAGS:
     cargo test -p ringgate-bench --test results
     bench/tests/report_in_chromium {{ FLAGS }}
 
+# The live page in headless Chromium (installs it), in every situation; `--shots DIR` leaves pictures to look at
+page-check *FLAGS:
+    tests/page/run {{ FLAGS }}
+
 # What CI runs
 ci:
     .ci/run

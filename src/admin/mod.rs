@@ -1,10 +1,11 @@
-//! `--admin-listen`: `/metrics`, `/healthz` and `/readyz` over HTTP, on one control thread.
+//! `--admin-listen`: `/`, a page for people, `/metrics`, `/healthz` and `/readyz` over HTTP, on one control thread.
 //!
 //! Nothing here reads a shard's state: a [`MetricsSource`] asks the shards and is given a deadline, so that
 //! a shard that does not answer fails the scrape and nothing else. Nobody is asked who they are; connections
 //! and the time they take to ask are bounded.
 
 mod metrics;
+mod page;
 
 use std::future::Future;
 use std::io;
@@ -147,7 +148,8 @@ fn router(shared: Shared) -> Router {
         .route("/metrics", get(metrics_page))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .fallback(async || (StatusCode::NOT_FOUND, "there are /metrics, /healthz and /readyz\n"))
+        .merge(page::routes())
+        .fallback(async || (StatusCode::NOT_FOUND, "there are /, /metrics, /healthz and /readyz\n"))
         .with_state(shared)
 }
 

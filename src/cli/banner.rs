@@ -56,7 +56,7 @@ pub fn banner(
         }
     }
     match others.admin {
-        Some(address) => line(&mut out, "admin", &format!("http://{address}/metrics, /healthz and /readyz")),
+        Some(address) => line(&mut out, "admin", &format!("http://{address}/ for people, /metrics, /healthz, /readyz")),
         None => line(&mut out, "admin", "off (--admin-listen HOST:PORT)"),
     }
     if let Some((bootstrap, _)) = listeners.first() {
@@ -167,7 +167,7 @@ mod tests {
             "2, pinned to CPUs 0,3",
             "embedded in ./ringgate-data",
             "fsync always",
-            "http://127.0.0.1:9644/metrics",
+            "http://127.0.0.1:9644/ for people",
             "kcat -b 127.0.0.1:9092 -P",
             "kcat -b 127.0.0.1:9092 -G greeters",
             "kafka-console-producer.sh --bootstrap-server 127.0.0.1:9092",

@@ -351,7 +351,7 @@ pub const SETTINGS: &[Setting] = &[
     row(LIMITS, "max_fetch_wait", time(ms(1), secs(HOUR)), Some("5min"),
         "How long a Fetch may wait for records, whatever the client asks."),
     row(REPORTING, "admin_listen", Kind::OptionalAddress, Some("none"),
-        "Where /metrics, /healthz and /readyz are served over HTTP. Nobody is asked who they are there: keep it private."),
+        "Where a live page, /metrics, /healthz and /readyz are served over HTTP. Nobody is asked who they are there: keep it private."),
     row(REPORTING, "log_format", Kind::Choice(&["text", "json"]), Some("text"),
         "How log lines are written to stderr."),
     row(REPORTING, "log_level", Kind::Choice(&["error", "warn", "info", "debug", "trace"]), Some("info"),
