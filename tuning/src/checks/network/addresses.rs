@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::check::{Area, Check, Found, Look, Verdict};
-use crate::fix::{Fix, Knob};
 
 use super::gateway;
-use super::settings::{number, numbers, settled, text};
+use super::settings::{number, numbers, set, settled, text};
 
 /// See the [module](self).
 pub const CHECKS: &[Check] = &[
@@ -39,10 +38,7 @@ pub const CHECKS: &[Check] = &[
 
 fn ports(look: Look<'_>) -> Result<Found, Found> {
     let range_name = "net.ipv4.ip_local_port_range";
-    let port = u64::from(look.plan.port);
-    // Each shard has a port of its own after the shared one.
-    let shards = gateway::shard_count(look).unwrap_or_else(|| look.shards());
-    let own = port..=(port + shards as u64).min(65_535);
+    let own = gateway::ports(look);
     let connections = look.plan.connections;
     let want = format!(
         "{range_name} with {connections} ports for as many connections from this host (1024 65535 has most), and {}-{} \
@@ -65,6 +61,7 @@ fn ports(look: Look<'_>) -> Result<Found, Found> {
     }
     let kept = port_list(&reserved);
     let open: BTreeSet<u64> = own
+        .map(u64::from)
         .filter(|port| (first..=last).contains(port) && !kept.as_ref().is_some_and(|kept| kept.contains(port)))
         .collect();
     if let (Some(from), Some(to), false) = (open.first(), open.last(), few) {
@@ -74,10 +71,10 @@ fn ports(look: Look<'_>) -> Result<Found, Found> {
     // Reserved before the range reaches them.
     if let (false, Some(kept)) = (open.is_empty(), kept) {
         let all: Vec<String> = runs(&kept.union(&open).copied().collect());
-        fixes.push(Fix::Knob(Knob::sysctl("net.ipv4.ip_local_reserved_ports", all.join(","))));
+        fixes.extend(set(look, "net.ipv4.ip_local_reserved_ports", all.join(",")));
     }
     if few {
-        fixes.push(Fix::Knob(Knob::sysctl(range_name, "1024 65535")));
+        fixes.extend(set(look, range_name, "1024 65535"));
     }
     Ok(Found::wrong(verdict, read, want, fixes))
 }
@@ -115,7 +112,7 @@ fn tw_buckets(look: Look<'_>) -> Result<Found, Found> {
         return Ok(Found::fine(read, want));
     }
     let value = wanted.max(262_144);
-    Ok(Found::wrong(Verdict::Advice, read, want, vec![Fix::Knob(Knob::sysctl(name, value))]))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, value)))
 }
 
 fn tw_reuse(look: Look<'_>) -> Result<Found, Found> {
@@ -126,7 +123,7 @@ fn tw_reuse(look: Look<'_>) -> Result<Found, Found> {
     if value > 0 {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Advice, read, want, vec![Fix::Knob(Knob::sysctl(name, 1))]))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, 1)))
 }
 
 /// The kernel's own choice.
@@ -140,7 +137,7 @@ fn fin_timeout(look: Look<'_>) -> Result<Found, Found> {
     if value <= FIN_TIMEOUT_S {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Advice, read, want, vec![Fix::Knob(Knob::sysctl(name, 15))]))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, 15)))
 }
 
 #[cfg(test)]

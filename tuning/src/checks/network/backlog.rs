@@ -1,10 +1,10 @@
 //! Connections that come faster than they are accepted.
 
 use crate::check::{Area, Check, Found, Look, Verdict};
-use crate::fix::{Fix, Knob};
+use crate::fix::Fix;
 
 use super::counters::Counts;
-use super::settings::{number, settled};
+use super::settings::{number, set, settled};
 use super::{gateway, sockets};
 
 /// See the [module](self).
@@ -64,7 +64,6 @@ fn somaxconn(look: Look<'_>) -> Result<Found, Found> {
         format!("net.core.somaxconn >= {wanted} for {} connections that come back at once", look.plan.connections);
     let value = number(look, "net.core.somaxconn", &want)?;
     let mut read = format!("net.core.somaxconn = {value}");
-    let fix = Fix::Knob(Knob::sysctl("net.core.somaxconn", BACKLOG_MAX));
     let mut fixes = Vec::new();
     let mut verdict = match value {
         _ if value >= wanted => Verdict::Fine,
@@ -72,7 +71,7 @@ fn somaxconn(look: Look<'_>) -> Result<Found, Found> {
         _ => Verdict::Warning,
     };
     if verdict != Verdict::Fine {
-        fixes.push(fix);
+        fixes.extend(set(look, "net.core.somaxconn", BACKLOG_MAX));
     }
     // A socket keeps the bound that was in force when it began to listen.
     let listeners = sockets::listeners(look, look.plan.port).unwrap_or_default();
@@ -97,8 +96,7 @@ fn syn_backlog(look: Look<'_>) -> Result<Found, Found> {
     if value >= BACKLOG_MIN || cookies > 0 {
         return Ok(Found::fine(read, want));
     }
-    let fix = Fix::Knob(Knob::sysctl("net.ipv4.tcp_max_syn_backlog", BACKLOG_MIN));
-    Ok(Found::wrong(Verdict::Warning, read, want, vec![fix]))
+    Ok(Found::wrong(Verdict::Warning, read, want, set(look, "net.ipv4.tcp_max_syn_backlog", BACKLOG_MIN)))
 }
 
 fn syncookies(look: Look<'_>) -> Result<Found, Found> {
@@ -108,7 +106,7 @@ fn syncookies(look: Look<'_>) -> Result<Found, Found> {
     if value == 1 {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Warning, read, want, vec![Fix::Knob(Knob::sysctl("net.ipv4.tcp_syncookies", 1))]))
+    Ok(Found::wrong(Verdict::Warning, read, want, set(look, "net.ipv4.tcp_syncookies", 1)))
 }
 
 fn abort_on_overflow(look: Look<'_>) -> Result<Found, Found> {
@@ -118,7 +116,7 @@ fn abort_on_overflow(look: Look<'_>) -> Result<Found, Found> {
     if value == 0 {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Warning, read, want, vec![Fix::Knob(Knob::sysctl("net.ipv4.tcp_abort_on_overflow", 0))]))
+    Ok(Found::wrong(Verdict::Warning, read, want, set(look, "net.ipv4.tcp_abort_on_overflow", 0)))
 }
 
 fn listen_drops(look: Look<'_>) -> Result<Found, Found> {

@@ -4,6 +4,7 @@ use crate::check::{Area, Check, Found, Look, Verdict};
 use crate::fix::Fix;
 use crate::host::Reading;
 
+use super::gateway;
 use super::settings::settled;
 
 /// See the [module](self).
@@ -59,13 +60,17 @@ fn conntrack(look: Look<'_>) -> Result<Found, Found> {
         return Ok(Found::fine(read, want));
     }
     let verdict = if full || short || lost > 0 { Verdict::Warning } else { Verdict::Advice };
-    let notrack = format!(
-        "nft add table inet raw; nft 'add chain inet raw in {{ type filter hook prerouting priority raw; }}'; nft 'add \
-         chain inet raw out {{ type filter hook output priority raw; }}'; nft add rule inet raw in tcp dport {port} \
-         notrack; nft add rule inet raw out tcp sport {port} notrack (and the shards' own ports; the firewall must then \
-         let them pass without state)"
-    );
-    let mut fixes = vec![Fix::Advice(notrack)];
+    let ports = gateway::ports(look);
+    let ports = format!("{}-{}", ports.start(), ports.end());
+    let commands = [
+        "nft add table inet raw".to_owned(),
+        "nft add chain inet raw in '{ type filter hook prerouting priority raw; }'".to_owned(),
+        "nft add chain inet raw out '{ type filter hook output priority raw; }'".to_owned(),
+        format!("nft add rule inet raw in tcp dport {ports} notrack"),
+        format!("nft add rule inet raw out tcp sport {ports} notrack"),
+        format!("with those the firewall must let ports {ports} pass both ways without a state"),
+    ];
+    let mut fixes: Vec<Fix> = commands.into_iter().map(Fix::Advice).collect();
     if full || short || lost > 0 {
         let larger = max.saturating_mul(2).max(4 * connections);
         fixes.push(Fix::Advice(format!("or a larger table: sysctl -w net.netfilter.nf_conntrack_max={larger}")));

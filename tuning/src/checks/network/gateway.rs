@@ -1,6 +1,7 @@
 //! The gateway that runs on the host, if one does.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::check::Look;
 use crate::cpu_set::CpuSet;
@@ -48,6 +49,13 @@ pub(super) fn shards(look: Look<'_>) -> Vec<CpuSet> {
         }
     }
     shards.into_values().collect()
+}
+
+/// Its ports: the shared one, and one for each shard after it.
+pub(super) fn ports(look: Look<'_>) -> RangeInclusive<u16> {
+    let shards = shard_count(look).unwrap_or_else(|| look.shards());
+    let last = look.plan.port.saturating_add(u16::try_from(shards).unwrap_or(u16::MAX));
+    look.plan.port..=last
 }
 
 /// How many shards there are, or are planned.

@@ -1,6 +1,7 @@
 //! The link and the bus that a card is at.
 
 use crate::check::{Area, Check, Found, Look, Verdict};
+use crate::checks::settings::chosen;
 use crate::fix::{Fix, Knob};
 use crate::host::Reading;
 use crate::plan::Profile;
@@ -102,7 +103,7 @@ fn pcie(look: Look<'_>, card: &str) -> Result<Found, Found> {
         .filter(|state| file(&format!("link/{state}")).text() == Some("1"))
         .collect();
     if let Some(policy) = policy.text() {
-        read.push_str(&format!(", ASPM policy {policy}"));
+        read.push_str(&format!(", ASPM policy {}", chosen(policy).unwrap_or(policy)));
     }
     let saves = policy.text().is_some_and(|policy| policy.contains("[powersave") || policy.contains("[powersupersave"));
     let tells = file("link/l1_aspm") != Reading::Absent;
@@ -113,7 +114,7 @@ fn pcie(look: Look<'_>, card: &str) -> Result<Found, Found> {
         verdict = if look.plan.profile == Profile::Latency { Verdict::Warning } else { Verdict::Advice };
         // Links that sleep under that policy, too, are those that the firmware keeps from the kernel.
         if policy.text().is_some_and(|policy| policy != "performance" && !policy.contains("[performance]")) {
-            fixes.push(Fix::Knob(Knob { path: ASPM_POLICY.into(), value: "performance".into() }));
+            fixes.push(Fix::Knob(Knob::file(ASPM_POLICY, "performance")));
         }
         fixes.push(Fix::Boot("pcie_aspm.policy=performance".into()));
     }

@@ -1,11 +1,11 @@
 //! Packets on their way to a socket, and the socket's memory.
 
 use crate::check::{Area, Check, Found, Look, Verdict};
-use crate::fix::{Fix, Knob};
+use crate::fix::Fix;
 use crate::plan::Profile;
 
 use super::counters::Counts;
-use super::settings::{number, numbers, settled};
+use super::settings::{number, numbers, set, settled};
 
 /// See the [module](self).
 pub const CHECKS: &[Check] = &[
@@ -65,7 +65,7 @@ fn netdev(look: Look<'_>) -> Result<Found, Found> {
     let mut verdict = Verdict::Fine;
     let mut fixes = Vec::new();
     if backlog < BACKLOG {
-        fixes.push(Fix::Knob(Knob::sysctl("net.core.netdev_max_backlog", BACKLOG)));
+        fixes.extend(set(look, "net.core.netdev_max_backlog", BACKLOG));
         verdict = if cpus.iter().any(|cpu| cpu.dropped.saturating_mul(DROPPED_PER) > cpu.processed) {
             Verdict::Warning
         } else {
@@ -78,7 +78,7 @@ fn netdev(look: Look<'_>) -> Result<Found, Found> {
             [("net.core.netdev_budget", budget, BUDGET), ("net.core.netdev_budget_usecs", budget_us, BUDGET_US)];
         for (name, value, wanted) in knobs {
             if value < wanted {
-                fixes.push(Fix::Knob(Knob::sysctl(name, wanted)));
+                fixes.extend(set(look, name, wanted));
                 verdict = Verdict::Warning;
             }
         }
@@ -165,7 +165,7 @@ fn memory(look: Look<'_>, name: &str, start_max: u64) -> Result<Found, Found> {
     };
     let start = if start > start_max { start_max / 2 } else { start };
     let value = format!("{least} {start} {}", most.max(MEMORY_MAX));
-    Ok(Found::wrong(verdict, read, want, vec![Fix::Knob(Knob::sysctl(name, value))]))
+    Ok(Found::wrong(verdict, read, want, set(look, name, value)))
 }
 
 #[cfg(test)]

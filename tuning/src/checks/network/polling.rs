@@ -1,11 +1,11 @@
 //! Asking the card instead of being interrupted by it.
 
 use crate::check::{Area, Check, Found, Look, Verdict};
-use crate::fix::{Fix, Knob};
+use crate::fix::Fix;
 use crate::plan::Profile;
 
 use super::cards;
-use super::settings::{number, settled};
+use super::settings::{number, set, settled};
 
 /// See the [module](self).
 pub const CHECKS: &[Check] = &[
@@ -37,7 +37,7 @@ fn busy_poll(look: Look<'_>) -> Result<Found, Found> {
     if value == 0 {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Advice, read, want, vec![Fix::Knob(Knob::sysctl("net.core.busy_poll", 0))]))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, "net.core.busy_poll", 0)))
 }
 
 /// Microseconds, as `tuned`'s network-latency has it.
@@ -56,7 +56,7 @@ fn busy_read(look: Look<'_>) -> Result<Found, Found> {
     if value == 0 || latency && value <= BUSY_READ_US {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Advice, read, want, vec![Fix::Knob(Knob::sysctl("net.core.busy_read", 0))]))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, "net.core.busy_read", 0)))
 }
 
 fn defer_irq(look: Look<'_>, card: &str) -> Result<Found, Found> {

@@ -5,7 +5,7 @@ use crate::fix::{Fix, Knob};
 use crate::host::Reading;
 
 use super::cards;
-use super::settings::text;
+use super::settings::{set, text};
 
 /// See the [module](self).
 pub const CHECKS: &[Check] = &[Check {
@@ -45,7 +45,7 @@ fn qdisc(look: Look<'_>, card: &str) -> Result<Found, Found> {
     }
     let mut fixes = Vec::new();
     if default.is_ok_and(|default| !FAIR.contains(&default.as_str())) {
-        fixes.push(Fix::Knob(Knob::sysctl("net.core.default_qdisc", "fq")));
+        fixes.extend(set(look, "net.core.default_qdisc", "fq"));
     }
     fixes.push(Fix::Nic(replace(look, card)));
     Ok(Found::wrong(Verdict::Advice, read, WANT, fixes))

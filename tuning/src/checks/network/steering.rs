@@ -8,7 +8,7 @@ use crate::host::Reading;
 use crate::plan::Profile;
 
 use super::interrupts::{self, QueueInterrupt};
-use super::settings::{number, settled};
+use super::settings::{number, set, settled};
 use super::{cards, ethtool, gateway};
 
 /// See the [module](self).
@@ -186,7 +186,7 @@ fn nic_irq(look: Look<'_>, card: &str) -> Result<Found, Found> {
         .filter(|((_, cpu), target)| cpu != *target)
         .map(|((queue, _), target)| {
             let path = format!("/proc/irq/{}/smp_affinity_list", queue.irq);
-            Fix::Knob(Knob { path: path.into(), value: target.to_string() })
+            Fix::Knob(Knob::file(path, target))
         })
         .collect();
     if fixes.is_empty() {
@@ -297,7 +297,7 @@ fn rps(look: Look<'_>, card: &str) -> Result<Found, Found> {
     if wrong.is_empty() {
         return Ok(Found::fine(read, want));
     }
-    let knob = |queue: usize| Fix::Knob(Knob { path: path(queue).into(), value: mask.clone() });
+    let knob = |queue: usize| Fix::Knob(Knob::file(path(queue), &mask));
     Ok(Found::wrong(Verdict::Advice, read, want, wrong.into_iter().map(knob).collect()))
 }
 
@@ -327,9 +327,9 @@ fn rfs(look: Look<'_>, card: &str) -> Result<Found, Found> {
     );
     let mut fixes = Vec::new();
     if entries < FLOWS {
-        fixes.push(Fix::Knob(Knob::sysctl("net.core.rps_sock_flow_entries", FLOWS)));
+        fixes.extend(set(look, "net.core.rps_sock_flow_entries", FLOWS));
     }
-    fixes.extend(few.iter().map(|queue| Fix::Knob(Knob { path: path(*queue).into(), value: each.to_string() })));
+    fixes.extend(few.iter().map(|queue| Fix::Knob(Knob::file(path(*queue), each))));
     let verdict = if fixes.is_empty() { Verdict::Fine } else { Verdict::Advice };
     Ok(Found::wrong(verdict, read, want, fixes))
 }
@@ -367,7 +367,7 @@ fn xps(look: Look<'_>, card: &str) -> Result<Found, Found> {
         shards.iter().copied().chain(allowed(look).iter().filter(|cpu| !shards.contains(cpu))).collect();
     let knob = |(nth, queue): (usize, &usize)| {
         let cpus: CpuSet = all.iter().copied().skip(nth).step_by(queues.len()).collect();
-        Fix::Knob(Knob { path: path(*queue).into(), value: cpus.to_mask() })
+        Fix::Knob(Knob::file(path(*queue), cpus.to_mask()))
     };
     Ok(Found::wrong(Verdict::Advice, read, want, queues.iter().enumerate().map(knob).collect()))
 }

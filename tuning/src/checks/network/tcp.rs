@@ -1,10 +1,10 @@
 //! How TCP sends.
 
 use crate::check::{Area, Check, Found, Look, Verdict};
-use crate::fix::{Fix, Knob};
+use crate::fix::Fix;
 use crate::plan::Profile;
 
-use super::settings::{number, settled, text};
+use super::settings::{number, set, settled, text};
 use super::sockets;
 
 /// See the [module](self).
@@ -67,7 +67,7 @@ fn slow_start_idle(look: Look<'_>) -> Result<Found, Found> {
         return Ok(Found::fine(read, want));
     }
     let verdict = if look.plan.profile == Profile::Shared { Verdict::Advice } else { Verdict::Warning };
-    Ok(Found::wrong(verdict, read, want, vec![Fix::Knob(Knob::sysctl(name, 0))]))
+    Ok(Found::wrong(verdict, read, want, set(look, name, 0)))
 }
 
 /// Bytes that wait in the kernel unsent: enough for the card to go on while the shard fetches more.
@@ -87,7 +87,7 @@ fn notsent_lowat(look: Look<'_>) -> Result<Found, Found> {
     if value <= NOTSENT_MAX {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Advice, read, want, vec![Fix::Knob(Knob::sysctl(name, NOTSENT))]))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, NOTSENT)))
 }
 
 fn autocork(look: Look<'_>) -> Result<Found, Found> {
@@ -98,7 +98,7 @@ fn autocork(look: Look<'_>) -> Result<Found, Found> {
     if value == 1 {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Advice, read, want, vec![Fix::Knob(Knob::sysctl(name, 1))]))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, 1)))
 }
 
 fn keepalive(look: Look<'_>) -> Found {
@@ -140,9 +140,9 @@ fn congestion(look: Look<'_>) -> Result<Found, Found> {
         return Ok(Found::fine(read, want));
     }
     let available = text(look, "net.ipv4.tcp_available_congestion_control", want).unwrap_or_default();
-    let fix = match CONGESTION.into_iter().take(2).find(|one| available.split_whitespace().any(|word| word == *one)) {
-        Some(one) => Fix::Knob(Knob::sysctl(name, one)),
-        None => Fix::Advice(format!("modprobe tcp_cubic && sysctl -w {name}=cubic")),
+    let fixes = match CONGESTION.into_iter().take(2).find(|one| available.split_whitespace().any(|word| word == *one)) {
+        Some(one) => set(look, name, one),
+        None => vec![Fix::Advice(format!("modprobe tcp_cubic && sysctl -w {name}=cubic"))],
     };
-    Ok(Found::wrong(Verdict::Advice, read, want, vec![fix]))
+    Ok(Found::wrong(Verdict::Advice, read, want, fixes))
 }
