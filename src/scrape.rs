@@ -3,6 +3,8 @@
 //! Shards keep plain counters that nobody else reads; a scrape is a question that each of them answers in
 //! its turn.
 
+mod requests;
+
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,12 +12,12 @@ use std::sync::Arc;
 use ringgate_runtime::{FileThreads, ShardStats};
 use ringgate_shards::call::ReportCall;
 use ringgate_shards::metrics::ShardReport;
-use ringgate_wire::versions::served;
 
 use crate::admin::{Family, Kind, MetricsSource};
 use crate::desks::{Desks, Here};
 use crate::iggy;
 use crate::net::accept::{ConnectionCount, Front};
+use crate::net::request_stats::ApiStats;
 use crate::readiness::Readiness;
 
 /// One shard's answer.
@@ -35,8 +37,8 @@ pub struct ShardScrape {
     pub panics: u64,
     /// How often clients met a limit of the connections, by its setting.
     pub limits_hit: Vec<(&'static str, u64)>,
-    /// Requests answered, by API key.
-    pub requests: Vec<(i16, u64)>,
+    /// What became of requests, by API.
+    pub requests: Vec<ApiStats>,
     /// What the Iggy listener does, where there is one.
     pub iggy: Option<IggyScrape>,
 }
@@ -96,7 +98,7 @@ fn scrape(front: &Front, iggy: Option<&iggy::Front>, report: ShardReport) -> Sha
         fetch_sessions: sessions.len(),
         panics: front.shared.panics.get(),
         limits_hit: front.limit_hits.iter().chain([("max_fetch_sessions", sessions.refused())]).collect(),
-        requests: front.shared.requests.borrow().iter().map(|(&key, &count)| (key, count)).collect(),
+        requests: front.shared.requests.report(),
         iggy: iggy.map(|iggy| IggyScrape {
             requests: iggy.requests_by_name(),
             waiting: iggy.waiting.get(),
@@ -266,21 +268,18 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
     each(counter, "ringgate_commit_records_total", "Records in these batches.", &|s| s.report.commit_records);
     each(counter, "ringgate_connection_panics_total", "Connections that a panic ended.", &|s| s.panics);
 
+    all.extend(requests::families(shards));
+    all.extend(requests::hops(shards));
     all.extend(of_iggy(shards));
 
-    let mut requests = Family::counter("ringgate_requests_total", "Requests read, by API.");
     let mut limits = Family::counter("ringgate_limit_hit_total", "How often a limit was met, by its setting.");
     for shard in shards {
         let number = shard.report.shard.to_string();
-        for &(key, count) in &shard.requests {
-            let name = served(key).map_or_else(|| key.to_string(), |api| api.name.to_string());
-            requests.push(&[("shard", &number), ("api", &name)], count);
-        }
         for &(limit, count) in shard.limits_hit.iter().chain(&shard.report.limits_hit) {
             limits.push(&[("shard", &number), ("limit", limit)], count);
         }
     }
-    all.extend([requests, limits]);
+    all.push(limits);
 
     all.extend(lanes(shards));
 

@@ -281,7 +281,7 @@ async fn serve_shard(parts: ShardParts, common: Common) {
             pool: BufferPool::new(),
             in_flight: Rc::new(InFlightBytes::new(config.max_in_flight_bytes)),
             panics: Cell::new(0),
-            requests: RefCell::default(),
+            requests: Rc::default(),
         }),
         unsent: Rc::default(),
         counts: common.counts,

@@ -24,6 +24,11 @@ impl Clock {
         self.start.elapsed().as_micros() as u64
     }
 
+    /// Nanoseconds since the start.
+    pub fn mono_ns(self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
     /// When that was or will be.
     pub fn instant(self, mono_ms: u64) -> Instant {
         self.start + std::time::Duration::from_millis(mono_ms)

@@ -9,6 +9,7 @@ pub mod catalogue;
 pub mod clock;
 pub mod controller;
 mod groups;
+mod hops;
 pub mod iggy_code;
 pub mod limits;
 mod log_driver;

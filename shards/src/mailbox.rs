@@ -16,6 +16,8 @@ use crate::call::{Reply, ReplyTo, Request, WatchId};
 pub(crate) struct Envelope {
     pub(crate) request: Request,
     pub(crate) reply_to: ReplyTo,
+    /// When it was asked, as [`Clock::mono_ns`](crate::clock::Clock::mono_ns) says.
+    pub(crate) asked_ns: u64,
 }
 
 /// What travels on the reply lane.
@@ -143,7 +145,7 @@ mod tests {
     }
 
     fn envelope(token: u64) -> Envelope {
-        Envelope { request: ReportCall.into(), reply_to: ReplyTo { shard: ShardId(0), token } }
+        Envelope { request: ReportCall.into(), reply_to: ReplyTo { shard: ShardId(0), token }, asked_ns: 0 }
     }
 
     fn tokens(batch: &[Envelope]) -> Vec<u64> {

@@ -3,6 +3,7 @@
 use ringgate_runtime::SliceReport;
 
 use crate::Shard;
+pub use crate::hops::Hops;
 use crate::store::Store;
 use crate::store::iggy::LaneReport;
 
@@ -29,6 +30,8 @@ pub struct ShardReport {
     pub batches_refused: u64,
     /// Requests that wait in its mailbox.
     pub mailbox_depth: usize,
+    /// What other shards asked of it, and whose mailboxes it found full.
+    pub hops: Hops,
     /// Offset and group batches written.
     pub commit_batches: u64,
     /// Records in them.
@@ -59,6 +62,7 @@ impl ShardReport {
             batches_refused: counters.batches_refused.get(),
             lane: shard.store.lane().map(|lane| Box::new(LaneReport { lease: shard.groups.held_for(), ..lane })),
             mailbox_depth: shard.mailroom.depth(shard.id()),
+            hops: shard.hops(),
             slices: ringgate_runtime::slices(),
             limits_hit: counters.limits_hit().chain(attempts).chain(groups.limits_hit).chain(catalogue).collect(),
             ..groups

@@ -19,6 +19,7 @@ use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::controller::Controller;
 use crate::groups::Groups;
+use crate::hops::Hops;
 use crate::mailbox::{Envelope, Mailbox, Mailroom, Notice};
 use crate::metrics::ShardReport;
 use crate::op_counter::OpCounter;
@@ -44,6 +45,7 @@ pub struct Shard {
     pub(crate) files: FileThreads,
     pub(crate) questions: Questions,
     backlogs: RefCell<Backlogs<Envelope>>,
+    hops: RefCell<Hops>,
     room: Waiters,
     visible: RefCell<Arc<Catalogue>>,
     pub(crate) store: Store,
@@ -84,6 +86,7 @@ impl Shard {
             files: parts.files,
             questions: Questions::default(),
             backlogs: RefCell::new(Backlogs::new(shards)),
+            hops: RefCell::new(Hops::new(shards)),
             room: Waiters::default(),
             visible: RefCell::new(parts.catalogue),
             store: parts.store,
@@ -182,8 +185,13 @@ impl Shard {
         if owner == self.id {
             self.serve(call.into(), reply_to);
         } else {
-            self.backlogs.borrow_mut().push(owner, Envelope { request: call.into(), reply_to });
+            let envelope = Envelope { request: call.into(), reply_to, asked_ns: self.clock.mono_ns() };
+            let was_blocked = self.backlogs.borrow().is_blocked_by(owner);
+            self.backlogs.borrow_mut().push(owner, envelope);
             self.flush(owner);
+            if !was_blocked && self.backlogs.borrow().is_blocked_by(owner) {
+                self.hops.borrow_mut().found_full(owner);
+            }
         }
         Pending::new(self.clone(), token)
     }
@@ -224,6 +232,10 @@ impl Shard {
         &self.room
     }
 
+    pub(crate) fn hops(&self) -> Hops {
+        self.hops.borrow().clone()
+    }
+
     /// Whether the gateway is stopping.
     pub fn is_stopping(&self) -> bool {
         self.stopping.get()
@@ -259,7 +271,8 @@ impl Shard {
                 }
                 Step::TellStarving => self.mailroom.feed(self.id),
                 Step::Serve => {
-                    for Envelope { request, reply_to } in batch.drain(..) {
+                    self.hops.borrow_mut().took_up(&batch, self.clock);
+                    for Envelope { request, reply_to, .. } in batch.drain(..) {
                         self.serve(request, reply_to);
                     }
                 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use ringgate_group::Histogram;
+
 /// A value: whole numbers keep all their digits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
@@ -71,6 +73,11 @@ impl Family {
         Family::new(Kind::Counter, name, help)
     }
 
+    /// A histogram without values yet.
+    pub fn histogram(name: &'static str, help: &'static str) -> Family {
+        Family::new(Kind::Histogram, name, help)
+    }
+
     /// A gauge without values yet.
     pub fn gauge(name: &'static str, help: &'static str) -> Family {
         Family::new(Kind::Gauge, name, help)
@@ -98,6 +105,11 @@ impl Family {
         self.sample("_bucket", labels, Some("+Inf".into()), count.into());
         self.sample("_sum", labels, None, sum.into());
         self.sample("_count", labels, None, count.into());
+    }
+
+    /// As [`push_histogram`](Family::push_histogram), from what was recorded.
+    pub fn push_recorded(&mut self, labels: &[(&'static str, &str)], recorded: &Histogram) {
+        self.push_histogram(labels, &recorded.buckets(), recorded.sum(), recorded.count());
     }
 
     fn sample(&mut self, suffix: &'static str, labels: &[(&'static str, &str)], bound: Option<String>, value: Number) {

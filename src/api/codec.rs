@@ -5,7 +5,7 @@ use bytes::Bytes;
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::{Decodable, Encodable};
 
-use super::{Outcome, RequestContext};
+use super::{ErrorCodes, ErrorCounts, Outcome, RequestContext};
 use crate::limits::{DECODE_HERE_BYTES, ENCODE_HERE_PARTITIONS, MEMBERS_HERE};
 
 impl RequestContext {
@@ -31,7 +31,7 @@ impl RequestContext {
     pub(super) async fn respond_to_many(
         &self,
         partitions: usize,
-        response: impl Encodable + Send + 'static,
+        response: impl Encodable + ErrorCodes + Send + 'static,
     ) -> Outcome {
         if partitions <= ENCODE_HERE_PARTITIONS {
             return self.respond(&response);
@@ -47,15 +47,24 @@ impl RequestContext {
         response: impl FnOnce() -> R + Send + 'static,
     ) -> Outcome
     where
-        R: Encodable,
+        R: Encodable + ErrorCodes,
     {
         if members <= MEMBERS_HERE { self.respond(&response()) } else { self.respond_elsewhere(response).await }
     }
 
-    async fn respond_elsewhere<R: Encodable>(&self, response: impl FnOnce() -> R + Send + 'static) -> Outcome {
+    async fn respond_elsewhere<R>(&self, response: impl FnOnce() -> R + Send + 'static) -> Outcome
+    where
+        R: Encodable + ErrorCodes,
+    {
         let (key, version, correlation_id) = (self.api_key, self.api_version, self.correlation_id);
-        let encode = move || ringgate_wire::encode_response(key, version, correlation_id, &response());
-        Outcome::encoded(self.shard().elsewhere(encode).await)
+        let encode = move || {
+            let response = response();
+            let frame = ringgate_wire::encode_response(key, version, correlation_id, &response);
+            (frame, ErrorCounts::of(&response))
+        };
+        let (frame, errors) = self.shard().elsewhere(encode).await;
+        self.count_errors(errors);
+        Outcome::encoded(frame)
     }
 
     /// Turns a request that names so many members into what the coordinator takes; a large one away from the shard.

@@ -25,7 +25,7 @@ use ringgate_wire::records::{BatchHeader, Compression};
 
 use super::fetch_sessions::{Asked, Key, Mode, TopicKey, Wanted};
 use super::stored_batches::for_kafka;
-use super::{Operation, Outcome, RequestContext, Resource};
+use super::{ErrorCounts, Operation, Outcome, RequestContext, Resource};
 use crate::net::limit_hits::Limit;
 
 /// The first version that names topics by id (KIP-516).
@@ -404,9 +404,12 @@ fn passed_over(asking: &[Asking], fetched: &[Fetched]) -> Option<Key> {
 }
 
 fn encode(ctx: &RequestContext, error: ErrorCode, session_id: i32, answered: Vec<Answered>) -> Outcome {
+    let mut errors = ErrorCounts::default();
+    errors.count(error.0);
     let mut topics: Vec<fetch::Topic> = Vec::new();
     let mut at: HashMap<TopicKey, usize> = HashMap::new();
     for Answered { key: (topic, partition), fetched } in answered {
+        errors.count(fetched.error.0);
         let index = *at.entry(topic.clone()).or_insert_with(|| {
             let (name, id) = match topic {
                 TopicKey::Name(name) => (name.to_string(), uuid::Uuid::nil()),
@@ -426,6 +429,7 @@ fn encode(ctx: &RequestContext, error: ErrorCode, session_id: i32, answered: Vec
             records: fetched.records,
         });
     }
+    ctx.count_errors(errors);
     let response = fetch::Response { error_code: error.0, session_id };
     match fetch::encode(ctx.api_version, ctx.correlation_id, response, topics) {
         Some(segments) => Outcome::Respond(segments),

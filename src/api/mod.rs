@@ -30,6 +30,7 @@ mod describe_groups;
 mod describe_producers;
 mod describe_topic_partitions;
 mod dispatch;
+mod error_codes;
 mod fetch;
 pub mod fetch_sessions;
 mod find_coordinator;
@@ -67,6 +68,7 @@ use ringgate_shards::ShardHandle;
 use ringgate_shards::catalogue::Catalogue;
 
 pub use dispatch::{dispatch, heartbeat_seen};
+pub use error_codes::{ErrorCodes, ErrorCounts};
 
 use crate::config::BrokerSettings;
 use crate::net::advertise::Advertised;
@@ -216,8 +218,16 @@ impl RequestContext {
     }
 
     /// The response, ready to go out.
-    pub fn respond(&self, response: &impl Encodable) -> Outcome {
+    pub fn respond(&self, response: &(impl Encodable + ErrorCodes)) -> Outcome {
+        self.count_errors(ErrorCounts::of(response));
         Outcome::encoded(ringgate_wire::encode_response(self.api_key, self.api_version, self.correlation_id, response))
+    }
+}
+
+impl RequestContext {
+    /// The answer carries these errors.
+    fn count_errors(&self, errors: ErrorCounts) {
+        self.connection.requests.errors(self.api_key, errors);
     }
 }
 

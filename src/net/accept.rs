@@ -206,6 +206,7 @@ impl Front {
             parked_at: RefCell::default(),
             unsent: self.unsent.clone(),
             limit_hits: self.limit_hits.clone(),
+            requests: self.shared.requests.clone(),
             passed_over: RefCell::default(),
         }
     }

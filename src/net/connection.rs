@@ -24,6 +24,7 @@ use ringgate_wire::frame::{FrameError, FrameReader, RequestHeader};
 use super::advertise::Advertised;
 use super::budget::{InFlightBytes, Unfinished};
 use super::limit_hits::{Limit, LimitHits};
+use super::request_stats::{Asked, RequestStats};
 use crate::api::fetch_sessions::{self, FetchSessions};
 use crate::api::{ApiSettings, Outcome, RequestContext, dispatch, heartbeat_seen};
 use crate::limits::FAREWELL;
@@ -70,6 +71,8 @@ pub struct Connection {
     pub unsent: Rc<Cell<usize>>,
     /// Limits that the shard's connections have met.
     pub limit_hits: Rc<LimitHits>,
+    /// What becomes of their requests.
+    pub requests: Rc<RequestStats>,
     /// The partition that the last Fetch without a session had no bytes left for: the next begins with it.
     pub passed_over: RefCell<Option<fetch_sessions::Key>>,
 }
@@ -102,7 +105,13 @@ pub struct ConnectionLimits {
     pub send_timeout_at_stop: Duration,
 }
 
-type Running = Pin<Box<dyn Future<Output = (RequestId, Outcome)>>>;
+type Running = Pin<Box<dyn Future<Output = (RequestId, Asked, Outcome)>>>;
+
+/// What goes out at a request's turn.
+struct Answer {
+    segments: Vec<Bytes>,
+    asked: Asked,
+}
 
 /// Why a connection ended.
 #[derive(Debug)]
@@ -127,8 +136,8 @@ pub struct Shared {
     pub in_flight: Rc<InFlightBytes>,
     /// Connections that a panic ended.
     pub panics: Cell<u64>,
-    /// Requests read, by API key.
-    pub requests: RefCell<std::collections::BTreeMap<i16, u64>>,
+    /// What becomes of their requests.
+    pub requests: Rc<RequestStats>,
 }
 
 /// What is known of the other side.
@@ -147,9 +156,9 @@ struct Driver<'a> {
     stream: &'a TcpStream,
     shared: &'a Shared,
     frames: FrameReader,
-    pipeline: Pipeline<Vec<Bytes>>,
+    pipeline: Pipeline<Answer>,
     /// Requests that were read and have not started, by id.
-    waiting: Vec<(RequestId, RequestContext, Bytes)>,
+    waiting: Vec<(RequestId, Asked, RequestContext, Bytes)>,
     running: FuturesUnordered<Running>,
     held: Vec<(RequestId, usize, Rc<Cell<bool>>)>,
     /// Bytes of answers that have not gone out.
@@ -279,7 +288,7 @@ pub(crate) async fn send(
 /// What woke the loop.
 enum Woken {
     Read(std::io::Result<Option<bytes::BytesMut>>),
-    Finished(RequestId, Outcome),
+    Finished(RequestId, Asked, Outcome),
     Parked,
     Room,
     Gone,
@@ -301,6 +310,7 @@ impl Driver<'_> {
             if !out.is_empty() {
                 let bytes: usize = out.iter().map(Bytes::len).sum();
                 let [stop, ..] = &self.wakers;
+                self.shared.requests.left();
                 let sent = send(self.stream, &shard, &self.shared.limits, stop, std::mem::take(&mut out)).await;
                 if let Err(end) = sent {
                     return end;
@@ -337,7 +347,7 @@ impl Driver<'_> {
                         _ => End::Refused(format!("cannot read: {error}")),
                     };
                 }
-                Woken::Finished(id, outcome) => self.finish(id, outcome),
+                Woken::Finished(id, asked, outcome) => self.finish(id, asked, outcome),
                 Woken::Watchdog => {
                     if let Some(end) = self.overdue() {
                         return end;
@@ -364,19 +374,21 @@ impl Driver<'_> {
     /// Reads and starts what may be, and gathers what is ready to go out. `true` when complete frames
     /// are left that may be read now.
     fn advance(&mut self, out: &mut Vec<Bytes>, budget: &mut Budget) -> Result<bool, End> {
+        self.shared.requests.none_leaving();
         loop {
             let more = self.read_frames()?;
             self.all_read = !more;
             self.shared.in_flight.set_unfinished(&mut self.unfinished, self.frames.held());
             self.start_what_may()?;
             while let Some(id) = self.pipeline.poll_heartbeat_seen() {
-                if let Some((_, context, body)) = self.waiting.iter().find(|(waiting, ..)| *waiting == id) {
+                if let Some((.., context, body)) = self.waiting.iter().find(|(waiting, ..)| *waiting == id) {
                     heartbeat_seen(context, body);
                 }
             }
             while let Some(response) = self.pipeline.poll_ready() {
-                budget.spend(response.iter().map(Bytes::len).sum());
-                out.extend(response);
+                budget.spend(response.segments.iter().map(Bytes::len).sum());
+                self.shared.requests.leaving(response.asked);
+                out.extend(response.segments);
             }
             let stopping = self.connection.shard.is_stopping();
             let more = more && !stopping && self.pipeline.may_read() && self.shared.in_flight.has_room();
@@ -408,8 +420,8 @@ impl Driver<'_> {
         let wants_room = !stopping_already && self.pipeline.may_read() && !(peer == Peer::Closed && self.all_read);
         let mut slept = false;
         let woken = std::future::poll_fn(|cx: &mut Context<'_>| {
-            if let Poll::Ready(Some((id, outcome))) = running.poll_next_unpin(cx) {
-                return Poll::Ready(Woken::Finished(id, outcome));
+            if let Poll::Ready(Some((id, asked, outcome))) = running.poll_next_unpin(cx) {
+                return Poll::Ready(Woken::Finished(id, asked, outcome));
             }
             // A Fetch began to wait: what was read behind it may start now.
             if held.iter().any(|(.., parked)| parked.get()) {
@@ -499,7 +511,7 @@ impl Driver<'_> {
     fn read_request(&mut self, frame: Bytes) -> Result<(), End> {
         let size = frame.len();
         let header = RequestHeader::decode(frame).map_err(|error| End::Refused(error.to_string()))?;
-        *self.shared.requests.borrow_mut().entry(header.api_key).or_insert(0) += 1;
+        let asked = self.shared.requests.read(header.api_key, self.last_request);
         let kind = kind(header.api_key);
         let id = self.pipeline.read(kind, size);
         self.shared.in_flight.add(size);
@@ -513,7 +525,7 @@ impl Driver<'_> {
             client_id: header.client_id,
             parked,
         };
-        self.waiting.push((id, context, header.body));
+        self.waiting.push((id, asked, context, header.body));
         Ok(())
     }
 
@@ -526,11 +538,11 @@ impl Driver<'_> {
             let Some(at) = self.waiting.iter().position(|(waiting, ..)| *waiting == id) else {
                 return Err(End::Refused("a request started twice".into()));
             };
-            let (_, context, body) = self.waiting.remove(at);
+            let (_, asked, context, body) = self.waiting.remove(at);
             let parks = matches!(kind(context.api_key), RequestKind::JoinOrSync);
-            let mut running: Running = Box::pin(async move { (id, dispatch(&context, body).await) });
+            let mut running: Running = Box::pin(async move { (id, asked, dispatch(&context, body).await) });
             match running.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
-                Poll::Ready((id, outcome)) => self.finish(id, outcome),
+                Poll::Ready((id, asked, outcome)) => self.finish(id, asked, outcome),
                 Poll::Pending => {
                     if parks {
                         self.pipeline.handle_waiting(id);
@@ -558,21 +570,26 @@ impl Driver<'_> {
         }
     }
 
-    fn finish(&mut self, id: RequestId, outcome: Outcome) {
+    fn finish(&mut self, id: RequestId, asked: Asked, outcome: Outcome) {
         self.release(id);
         self.parked.retain(|parked| *parked != id);
         match outcome {
             Outcome::Respond(segments) => {
                 self.count_unsent(segments.iter().map(Bytes::len).sum());
-                self.pipeline.handle_answered(id, Some(segments));
+                self.pipeline.handle_answered(id, Some(Answer { segments, asked }));
             }
-            Outcome::Silent => self.pipeline.handle_answered(id, None),
+            Outcome::Silent => {
+                self.shared.requests.done(asked);
+                self.pipeline.handle_answered(id, None);
+            }
             // What was read before is still answered.
             Outcome::Close(reason) => {
+                self.shared.requests.closed(asked);
                 self.pipeline.handle_closing(id);
                 self.closing.get_or_insert(End::Refused(reason));
             }
             Outcome::CloseAtLimit(limit, reason) => {
+                self.shared.requests.closed(asked);
                 self.pipeline.handle_closing(id);
                 self.closing.get_or_insert(End::Limit(limit, reason));
             }

@@ -7,3 +7,4 @@ pub mod connection;
 pub mod limit_hits;
 pub mod listeners;
 pub mod log_budget;
+pub mod request_stats;

@@ -1,8 +1,7 @@
 //! The harness of the end-to-end tests: a gateway process ([`gateway`]), stock clients on it
 //! ([`librdkafka`], [`member`]), and a client that writes frames by hand ([`raw`], [`frames`], [`partition`],
 //! [`fetch`], [`record_batch`], [`served`]) for what no stock client would send; [`proxy`] and [`faulty_links`] break
-//! connections; [`metrics`] reads what the
-//! gateway reports.
+//! connections; [`metrics`] reads what the gateway reports, [`scrape`] all of it and strictly.
 //!
 //! What must stay true: a gateway has a loopback address of its own, so that tests run side by side and a
 //! restart finds its ports again; every wait is for an event and ends at [`LIVENESS`], which tells a hang
@@ -25,6 +24,7 @@ pub mod peer;
 pub mod proxy;
 pub mod raw;
 pub mod record_batch;
+pub mod scrape;
 pub mod served;
 pub mod settings;
 pub mod store;

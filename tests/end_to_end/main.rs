@@ -24,6 +24,7 @@ mod limits;
 mod lookups;
 mod many_partitions;
 mod member_process;
+mod metrics;
 mod offset_expiry;
 mod offsets;
 mod open_files;

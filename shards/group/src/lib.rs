@@ -3,14 +3,16 @@
 //!
 //! [`coordinator`] is one shard's groups, a state machine fed with requests, timers and completions;
 //! [`batch`] gathers what it wants kept; [`record`] is how that looks in the store; [`pipeline`] orders the
-//! requests of one connection; [`mailbox`] is the flow control between shards; [`route`] says which shard owns what. What must stay true: every request is
-//! answered exactly once, and nothing is answered as kept before the store says that it is.
+//! requests of one connection; [`mailbox`] is the flow control between shards; [`route`] says which shard owns what;
+//! [`histogram`] counts what all of them took. What must stay true: every request is answered exactly once, and nothing
+//! is answered as kept before the store says that it is.
 
 pub mod assignor;
 pub mod batch;
 pub mod coordinator;
 mod effect;
 pub mod error;
+pub mod histogram;
 pub mod limits;
 pub mod mailbox;
 mod partition_set;
@@ -30,6 +32,7 @@ pub use coordinator::{
 };
 pub use effect::{ConnectionId, Effect, Now, PersistId, ReplyToken, StoreError, TimerKey};
 pub use error::ErrorCode;
+pub use histogram::Histogram;
 pub use limits::{GroupConfig, MigrationPolicy, Totals};
 pub use partition_set::{PartitionSet, TopicIdPartition};
 pub use record::Record;

@@ -60,6 +60,11 @@ impl<T> Backlogs<T> {
         self.is_blocked
     }
 
+    /// Whether something waits for room with this owner.
+    pub fn is_blocked_by(&self, owner: ShardId) -> bool {
+        !self.of[usize::from(owner.0)].is_empty()
+    }
+
     /// Requests that wait, for all owners.
     pub fn len(&self) -> usize {
         self.len

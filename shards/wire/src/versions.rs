@@ -51,7 +51,24 @@ pub static SERVED: [Served; 30] = [
     api(75, "DescribeTopicPartitions", 0, 0),
 ];
 
+/// Where an API lies in [`SERVED`], by its number.
+static POSITIONS: [Option<u8>; SERVED[SERVED.len() - 1].api_key as usize + 1] = {
+    let mut positions = [None; SERVED[SERVED.len() - 1].api_key as usize + 1];
+    let mut nth = 0;
+    while nth < SERVED.len() {
+        positions[SERVED[nth].api_key as usize] = Some(nth as u8);
+        nth += 1;
+    }
+    positions
+};
+
+/// Where the API with this number lies in [`SERVED`], when it is served.
+pub fn position(api_key: i16) -> Option<usize> {
+    let position = POSITIONS.get(usize::try_from(api_key).ok()?)?;
+    position.map(usize::from)
+}
+
 /// The API with this number, when it is served.
 pub fn served(api_key: i16) -> Option<&'static Served> {
-    SERVED.iter().find(|served| served.api_key == api_key)
+    position(api_key).map(|nth| &SERVED[nth])
 }
