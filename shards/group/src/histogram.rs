@@ -245,9 +245,9 @@ mod tests {
     #[test]
     fn histograms_add_up_and_tell_what_came_since() {
         let (mut a, mut b) = (Histogram::of_counts(), Histogram::of_counts());
-        [1, 2, 3].map(|value| a.record(value));
+        (1..=3).for_each(|value| a.record(value));
         let before = a.clone();
-        [9, 200].map(|value| b.record(value));
+        [9, 200].into_iter().for_each(|value| b.record(value));
         a.add(&b);
         assert_eq!((a.count(), a.sum(), a.max()), (5, 215.0, 200.0));
         let since = a.since(&before);

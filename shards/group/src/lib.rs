@@ -27,8 +27,8 @@ mod topics;
 
 pub use batch::{Batch, Batcher, Written};
 pub use coordinator::{
-    Coordinator, DeletedTopic, MemberState, ResolvedRegex, State, SurveyCursor, SurveyPage, SurveyedGroup,
-    SurveyedOffset, TopicNames, assigned_partitions, member_visits, resolve_regexes,
+    Coordinator, DeletedTopic, Departure, GroupStats, MemberState, Rebalances, ResolvedRegex, State, SurveyCursor,
+    SurveyPage, SurveyedGroup, SurveyedOffset, TopicNames, assigned_partitions, member_visits, resolve_regexes,
 };
 pub use effect::{ConnectionId, Effect, Now, PersistId, ReplyToken, StoreError, TimerKey};
 pub use error::ErrorCode;

@@ -310,9 +310,11 @@ pub enum Limit {
     PatternsPerGroup,
     /// `max_total_patterns`.
     TotalPatterns,
+    /// [`REGEX_BYTES_MAX`], [`REGEX_COMPILED_BYTES_MAX`].
+    PatternBytes,
 }
 
-const LIMIT_NAMES: [&str; 12] = [
+const LIMIT_NAMES: [&str; 13] = [
     "group_id_bytes",
     "session_timeout",
     "max_rebalance_timeout",
@@ -325,9 +327,10 @@ const LIMIT_NAMES: [&str; 12] = [
     "offset_metadata_max_bytes",
     "patterns_per_group",
     "max_total_patterns",
+    "pattern_bytes",
 ];
 
-const _: () = assert!(Limit::TotalPatterns as usize + 1 == LIMIT_NAMES.len());
+const _: () = assert!(Limit::PatternBytes as usize + 1 == LIMIT_NAMES.len());
 
 /// How often each bound was met on one shard.
 #[derive(Debug, Clone, Default)]

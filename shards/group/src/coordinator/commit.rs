@@ -184,7 +184,10 @@ impl Group {
         let CommitWrite { commit, offsets, .. } = write;
         for Committed { topic_at, partition_at, topic, partition, value } in offsets {
             match result {
-                Ok(()) => self.offsets.insert(ctx, topic, partition, value),
+                Ok(()) => {
+                    ctx.stats.offsets_committed += 1;
+                    self.offsets.insert(ctx, topic, partition, value);
+                }
                 Err(error) => {
                     let answered = &mut ctx.commits[commit].response.topics[topic_at as usize].partitions;
                     answered[partition_at as usize].1 = error.code();

@@ -131,8 +131,11 @@ impl Group {
 
     /// Has what the step changed kept, and answers when everything that the answer may tell of is.
     pub(super) fn keep_consumer(&mut self, ctx: &mut Ctx, answer: Option<(ReplyToken, i16, Response)>) {
-        let Some(consumer) = &self.consumer else { return };
+        let Some(consumer) = &mut self.consumer else { return };
+        ctx.stats.epochs += consumer.take_bumps();
+        let assigned = consumer.assigned_partitions();
         let (state, is_kept, has_changes) = (consumer.state(), consumer.is_kept(), consumer.has_changes());
+        self.set_assigned(ctx, assigned);
         if state != self.state {
             self.set_state(ctx, state);
         }
@@ -238,8 +241,10 @@ impl Group {
         let Some(consumer) = &mut self.consumer else { return };
         consumer.loaded(ctx);
         let (state, has_members) = (consumer.state(), consumer.has_members());
+        let assigned = consumer.assigned_partitions();
         let state_timestamp_ms = self.state_timestamp_ms;
         self.at = at;
+        self.set_assigned(ctx, assigned);
         self.set_state(ctx, state);
         // When an empty group became that is what its offsets expire by.
         self.state_timestamp_ms = state_timestamp_ms;

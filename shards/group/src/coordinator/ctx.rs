@@ -10,6 +10,7 @@ use super::consumer_group::ConsumerWrite;
 use super::group::State;
 use super::offsets::DeleteWrite;
 use super::static_member::Replacement;
+use super::stats::GroupStats;
 use crate::limits::{GroupConfig, Limit, LimitsHit, Totals};
 use crate::topics::{NoTopics, Topics};
 use crate::{ConnectionId, Effect, ErrorCode, Now, PersistId, Record, ReplyToken, Response, TimerKey};
@@ -94,6 +95,7 @@ pub(super) struct Ctx {
     pub states: [usize; State::COUNT],
     /// Members of this shard.
     pub members: usize,
+    pub stats: GroupStats,
     next_write: u64,
     next_uid: u64,
     random: Box<dyn FnMut() -> u128>,
@@ -117,6 +119,7 @@ impl Ctx {
             topics: Arc::new(NoTopics),
             states: [0; State::COUNT],
             members: 0,
+            stats: GroupStats::default(),
             next_write: 0,
             next_uid: 0,
             random,

@@ -117,6 +117,7 @@ impl Group {
                 .map(|(key, _)| *key)
                 .collect();
             for partition in expired {
+                ctx.stats.offsets_expired += 1;
                 expiry.records.push(self.tombstone(&topic, partition));
                 self.offsets.remove(ctx, &topic, partition);
             }

@@ -7,6 +7,7 @@ use super::ctx::{At, Ctx, GroupRef, Wait};
 use super::member::{Member, Offer, ParkedJoin, ParkedSync};
 use super::members::Members;
 use super::offsets::Offsets;
+use super::stats::Rebalances;
 use super::work::Work;
 use super::{Input, responses};
 use crate::limits::GROUP_BYTES;
@@ -129,6 +130,9 @@ pub(super) struct Group {
     pub sessions_from_ms: u64,
     /// Assignments of other epochs do not count.
     pub assignment_epoch: u64,
+    /// Partitions that its members have, as [`GroupStats`](super::GroupStats) counts them.
+    pub assigned_partitions: usize,
+    pub rebalances: Rebalances,
     /// The subscriptions of a generation, once somebody needed them.
     pub subscriptions: Option<(i32, Subscriptions)>,
 
@@ -183,6 +187,8 @@ impl Group {
             sync_deadline_ms: None,
             sessions_from_ms: 0,
             assignment_epoch: 0,
+            assigned_partitions: 0,
+            rebalances: Rebalances::default(),
             subscriptions: None,
             consumer: None,
             consumer_ends: 0,
@@ -211,8 +217,9 @@ impl Group {
     pub fn set_state(&mut self, ctx: &mut Ctx, state: State) {
         ctx.states[self.state as usize] -= 1;
         ctx.states[state as usize] += 1;
-        self.state = state;
+        let from = std::mem::replace(&mut self.state, state);
         self.state_timestamp_ms = self.at.wall_ms;
+        self.count_transition(ctx, from);
     }
 
     /// The member that a request speaks for, or the error that it is answered with.

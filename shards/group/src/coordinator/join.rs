@@ -218,6 +218,7 @@ impl Group {
         member.armed_ms = Some(deadline_ms);
         let uid = member.uid;
         let slot = self.add_member(ctx, member, &request.protocol_type);
+        ctx.stats.joined += 1;
         ctx.arm(TimerKey::Session { group: self.this.slot, member: slot, uid }, deadline_ms);
         self.park_join(ctx, slot, parked);
         self.joined_or_left(ctx, at);

@@ -2,6 +2,7 @@
 
 use super::ctx::{At, Ctx};
 use super::group::Group;
+use super::stats::Departure;
 use crate::limits::WORK_SLICE_MEMBERS;
 use crate::request::{LeaveGroupRequest, LeavingMember};
 use crate::response::{LeaveGroupResponse, LeftMember};
@@ -81,6 +82,7 @@ impl Group {
             instance => Some(self.identify(&member.member_id, instance.as_ref())?),
         };
         self.remove_and_answer(ctx, slot.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?);
+        ctx.stats.depart(Departure::Left);
         Ok(())
     }
 }

@@ -96,6 +96,7 @@ impl Coordinator {
         if let Some(mut consumer) = group.consumer.take() {
             consumer.clear(ctx);
         }
+        group.set_assigned(ctx, 0);
         let state = if metadata.members.is_empty() { State::Empty } else { State::Stable };
         group.set_state(ctx, state);
         group.state_timestamp_ms = metadata.state_timestamp_ms;
@@ -106,6 +107,7 @@ impl Coordinator {
             if group.ids.contains_key(&kept.member_id) {
                 continue;
             }
+            group.count_assignment(ctx, &kept.assignment);
             let member = Member::restored(ctx.uid(), kept, group.assignment_epoch);
             ctx.totals.add_member();
             ctx.totals.add_bytes(member.bytes());

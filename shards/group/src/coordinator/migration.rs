@@ -76,7 +76,7 @@ impl Group {
             return ctx.reply(token, not_one());
         }
         let mut consumer = Box::new(ConsumerGroup::new(self.this, self.id.clone()));
-        if let Err(why) = consumer.check_regex(&request) {
+        if let Err(why) = consumer.check_regex(ctx, &request) {
             return ctx.reply(token, refused(why));
         }
         consumer.begin_at(self.generation);

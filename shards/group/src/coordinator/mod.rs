@@ -32,6 +32,7 @@ mod responses;
 mod session;
 mod spare;
 mod static_member;
+mod stats;
 mod subscription;
 mod survey;
 mod sweep;
@@ -62,6 +63,7 @@ use group::{Group, Hold};
 pub use members::member_visits;
 pub use protocol::assigned_partitions;
 use spare::Spare;
+pub use stats::{Departure, GroupStats, Rebalances};
 pub use survey::{SurveyCursor, SurveyPage, SurveyedGroup, SurveyedOffset};
 use sweep::Sweep;
 
@@ -114,6 +116,16 @@ impl Coordinator {
     /// Groups by state.
     pub fn groups_by_state(&self) -> impl Iterator<Item = (State, usize)> + '_ {
         State::ALL.into_iter().map(|state| (state, self.ctx.states[state as usize]))
+    }
+
+    /// What the groups have done since the start.
+    pub fn stats(&self) -> &GroupStats {
+        &self.ctx.stats
+    }
+
+    /// What a group's rebalances came to; `None` where there is no such group.
+    pub fn rebalances(&self, group_id: &Text) -> Option<Rebalances> {
+        self.by_id.get(group_id).map(|slot| self.groups[*slot as usize].rebalances)
     }
 
     /// Members of all groups.
@@ -504,6 +516,7 @@ impl Coordinator {
             group.remove_pending(&mut self.ctx, &member_id);
         }
         group.offsets.clear(&mut self.ctx);
+        group.set_assigned(&mut self.ctx, 0);
         self.ctx.states[group.state as usize] -= 1;
         self.ctx.totals.remove_group();
         self.ctx.totals.remove_bytes(group.bytes());

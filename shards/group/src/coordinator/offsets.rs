@@ -52,6 +52,7 @@ impl Offsets {
             ctx.totals.remove_bytes(OFFSET_BYTES + old.metadata.len());
         } else {
             self.keys_changed += 1;
+            ctx.stats.offsets += 1;
         }
     }
 
@@ -59,6 +60,7 @@ impl Offsets {
         let Some(partitions) = self.topics.get_mut(topic) else { return };
         if let Some(old) = partitions.remove(&partition) {
             self.keys_changed += 1;
+            ctx.stats.offsets -= 1;
             ctx.totals.remove_bytes(OFFSET_BYTES + old.metadata.len());
         }
         if partitions.is_empty() {
@@ -69,6 +71,7 @@ impl Offsets {
     pub fn clear(&mut self, ctx: &mut Ctx) {
         self.keys_changed += 1;
         for value in std::mem::take(&mut self.topics).into_values().flat_map(HashMap::into_values) {
+            ctx.stats.offsets -= 1;
             ctx.totals.remove_bytes(OFFSET_BYTES + value.metadata.len());
         }
     }

@@ -64,6 +64,24 @@ pub(super) fn assignment(mut bytes: &[u8]) -> Option<(ByTopic, bool)> {
     Some((partitions, has_user_data))
 }
 
+/// How many partitions a member was assigned, as far as that can be read.
+pub(super) fn count_assigned(mut bytes: &[u8]) -> usize {
+    let mut partitions = 0;
+    let mut next = || -> Option<()> {
+        let _version: [u8; 2] = take(&mut bytes)?;
+        for _ in 0..count(&mut bytes)? {
+            let name = usize::try_from(i16::from_be_bytes(take(&mut bytes)?)).ok()?;
+            bytes = bytes.split_at_checked(name)?.1;
+            let of_topic = count(&mut bytes)?;
+            bytes = bytes.split_at_checked(of_topic.checked_mul(size_of::<i32>())?)?.1;
+            partitions += of_topic;
+        }
+        Some(())
+    };
+    let _ends_early = next();
+    partitions
+}
+
 /// An assignment for a member whose subscription is of this version.
 pub(super) fn encode_assignment<'a>(
     version: i16,

@@ -2,6 +2,7 @@
 
 use super::ctx::{At, Ctx, Write};
 use super::group::{Group, InitialDelay, State};
+use super::stats::Departure;
 use super::work::{JoinAnswer, Work};
 use crate::{ErrorCode, Text, TimerKey};
 
@@ -111,6 +112,7 @@ impl Group {
                         first_joined.get_or_insert(slot);
                     } else if !self.member(slot).is_static() {
                         self.remove_member(ctx, slot);
+                        ctx.stats.depart(Departure::RebalanceTimeout);
                     }
                 }
                 Some(JoinPhase::DropSilent { at, first_joined })

@@ -6,6 +6,7 @@
 use super::ctx::{At, Ctx, Wait};
 use super::group::{Group, State};
 use super::responses::{join_error, sync_error};
+use super::stats::Departure;
 use crate::request::HeartbeatRequest;
 use crate::{ConnectionId, ErrorCode, TimerKey};
 
@@ -17,6 +18,7 @@ impl Group {
             Err(error) => return error,
         };
         self.restart_session(ctx, at, slot);
+        ctx.stats.heartbeats += 1;
         match self.state {
             State::Empty => ErrorCode::UNKNOWN_MEMBER_ID,
             State::PreparingRebalance => ErrorCode::REBALANCE_IN_PROGRESS,
@@ -70,6 +72,7 @@ impl Group {
             return self.arm_session(ctx, slot);
         }
         self.remove_and_answer(ctx, slot);
+        ctx.stats.depart(Departure::SessionTimeout);
         self.lost(ctx, at);
     }
 
@@ -109,6 +112,7 @@ impl Group {
                     ctx.reply(join.token, join_error(join.api_version, ErrorCode::REBALANCE_IN_PROGRESS, member_id));
                     if self.member(slot).is_new {
                         self.remove_member(ctx, slot);
+                        ctx.stats.depart(Departure::Disconnected);
                     } else {
                         self.restart_session(ctx, at, slot);
                     }

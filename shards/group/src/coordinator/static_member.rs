@@ -5,6 +5,7 @@ use super::ctx::{At, Ctx, Wait, Write};
 use super::group::{Group, Hold, State};
 use super::member::{Offer, ParkedJoin};
 use super::responses::{join_error, sync_error};
+use super::stats::Departure;
 use super::work::{JoinAnswer, Work};
 use crate::limits::WORK_SLICE_MEMBERS;
 use crate::request::JoinGroupRequest;
@@ -45,6 +46,7 @@ impl Group {
         let new_member_id = self.new_member_id(ctx, &instance);
         let old_member_id = self.rename(ctx, slot, new_member_id);
         self.fence(ctx, slot);
+        ctx.stats.depart(Departure::Replaced);
         if self.state == State::Stable {
             // Only another order of names can make the group choose otherwise: while it is stable, everything else is
             // as it was when it chose.

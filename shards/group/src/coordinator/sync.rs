@@ -51,6 +51,7 @@ impl Group {
         if leads {
             // Members that the leader leaves out get nothing, never what they had before.
             self.assignment_epoch += 1;
+            self.set_assigned(ctx, 0);
             self.works.push_back(Work::Assign(Assigning(request.assignments.into_iter())));
         }
     }
@@ -94,6 +95,7 @@ impl Group {
             };
             let released = match self.ids.get(&given.member_id).copied() {
                 Some(slot) => {
+                    self.count_assignment(ctx, &given.assignment);
                     let epoch = self.assignment_epoch;
                     let member = self.member_mut(slot);
                     member.assignment_epoch = epoch;

@@ -10,6 +10,7 @@ use super::leave::Leaving;
 use super::member::ParkedJoin;
 use super::rebalance::JoinPhase;
 use super::responses::{join_error, sync_error};
+use super::stats::Departure;
 use super::subscription::Subscribing;
 use super::sync::Assigning;
 use crate::limits::{RECORDS_PER_WRITE, WORK_SLICE_MEMBERS};
@@ -185,6 +186,7 @@ impl Work {
                     };
                     if group.member(slot).owes_sync_for == Some(group.generation) {
                         group.remove_and_answer(ctx, slot);
+                        ctx.stats.depart(Departure::RebalanceTimeout);
                     }
                 }
                 Some(Work::RemoveOwing { at })

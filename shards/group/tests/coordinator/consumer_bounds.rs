@@ -56,6 +56,17 @@ fn a_group_has_at_most_16_patterns_and_a_member_may_still_exchange_its_own() {
 }
 
 #[test]
+fn a_pattern_that_is_too_large_is_counted_and_one_that_is_none_is_not() {
+    let (mut world, _known) = world_with(&[("t", 1)], |_| ());
+    let counted = |world: &World| world.coordinator.limits_hit().of(Limit::PatternBytes);
+    assert_eq!(world.beat_error(with_pattern("m", "t(").joining()), 128);
+    assert_eq!(counted(&world), 0);
+    assert_eq!(world.beat_error(with_pattern("m", &"t".repeat(1_025)).joining()), 128);
+    assert_eq!(world.beat_error(with_pattern("m", "(\\w{1000}){1000}").joining()), 128, "it compiles to too much");
+    assert_eq!(counted(&world), 2);
+}
+
+#[test]
 fn patterns_of_all_groups_are_counted_and_who_is_refused_leaves_no_group_behind() {
     let (mut world, _known) = world_with(&[("t", 1)], |config| config.max_total_patterns = 2);
     assert_eq!(world.beat_error(in_group(with_pattern("m", "t").joining(), "a")), 0);

@@ -21,6 +21,7 @@ mod reported;
 mod restart;
 mod spare_groups;
 mod static_members;
+mod stats;
 mod survey;
 mod syncing;
 mod world;

@@ -200,6 +200,7 @@ impl ConsumerGroup {
             Err(error) => return error,
         };
         self.restart_session(ctx, at, slot);
+        ctx.stats.heartbeats += 1;
         // Where all members are classic ones, nobody else notices what has changed.
         self.resolve_if_due(ctx, at);
         self.notice_changes(ctx, false);

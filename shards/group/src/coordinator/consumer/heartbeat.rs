@@ -5,6 +5,7 @@ use super::member::{AWAY_EPOCH, Member};
 use super::reconcile::{MemberState, Subscription, Target, reconcile};
 use crate::assignor::{ASSIGNORS, Assignor};
 use crate::coordinator::ctx::{At, Ctx, GroupRef};
+use crate::coordinator::stats::Departure;
 use crate::limits::{Limit, MEMBER_ID_BYTES_MAX, PARTITION_BYTES};
 use crate::request::ConsumerGroupHeartbeatRequest;
 use crate::response::ConsumerGroupHeartbeatResponse;
@@ -114,7 +115,7 @@ pub(in crate::coordinator) fn check_first(
     request: &ConsumerGroupHeartbeatRequest,
 ) -> Result<usize, Refused> {
     let empty = ConsumerGroup::new(GroupRef { slot: 0, uid: 0 }, Text::EMPTY);
-    empty.check_regex(request)?;
+    empty.check_regex(ctx, request)?;
     empty.check_patterns(ctx, None, request)?;
     Ok(empty.wishes_bytes(ctx, None, request))
 }
@@ -133,7 +134,7 @@ impl ConsumerGroup {
             Speaker::Known(slot) | Speaker::Returns(slot) => Some(slot),
             Speaker::Newcomer => None,
         };
-        self.check_regex(request)?;
+        self.check_regex(ctx, request)?;
         self.check_patterns(ctx, known, request)?;
         let more = self.wishes_bytes(ctx, known, request);
         if known.is_some() {
@@ -155,6 +156,7 @@ impl ConsumerGroup {
         self.assign_if_due(ctx, at);
         let advanced = self.advance(ctx, at, slot, request.topic_partitions.as_ref(), updated.subscription_changed);
         self.restart_session(ctx, at, slot);
+        ctx.stats.heartbeats += 1;
 
         let is_full = request.rebalance_timeout_ms != -1
             && (request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some())
@@ -177,10 +179,14 @@ impl ConsumerGroup {
     }
 
     /// Whether the member's pattern is one.
-    pub fn check_regex(&self, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
+    pub fn check_regex(&self, ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
         let regex = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty());
-        let checked = regex.map_or(Ok(()), |regex| self.check_pattern(regex));
-        checked.map_err(|message| (ErrorCode::INVALID_REGULAR_EXPRESSION, Some(message)))
+        regex.map_or(Ok(()), |regex| self.check_pattern(regex)).map_err(|unfit| {
+            if unfit.is_too_large {
+                ctx.limits_hit.count(Limit::PatternBytes);
+            }
+            (ErrorCode::INVALID_REGULAR_EXPRESSION, Some(unfit.message))
+        })
     }
 
     /// Whether the group takes whoever is not in it yet. A static member that comes back is.
@@ -291,6 +297,7 @@ impl ConsumerGroup {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
         ctx.totals.remove_bytes(bytes);
+        ctx.stats.joined += 1;
         Ok(self.insert(ctx, member))
     }
 
@@ -301,6 +308,7 @@ impl ConsumerGroup {
         self.subscribe(ctx, &names, regex.as_ref());
         let room = self.room;
         let old = *self.remove(ctx, slot);
+        ctx.stats.depart(Departure::Replaced);
         ctx.totals.add_member();
         let mut member = Member { uid: ctx.uid(), member_id, classic: None, ..old };
         member.holding.epoch = 0;
@@ -377,6 +385,7 @@ impl ConsumerGroup {
         let Some(next) = reconcile(&member.holding, target, subscription, owned, is_free) else { return false };
         let changed = next.assigned != member.holding.assigned;
         let revokes = next.state == MemberState::UnrevokedPartitions;
+        ctx.stats.reconciliations += 1;
         self.change(ctx, slot, |member| member.advance(next));
         match revokes {
             // A classic member has its deadline from its heartbeats, its join and its sync.

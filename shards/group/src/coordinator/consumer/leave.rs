@@ -6,6 +6,7 @@ use super::heartbeat::{LEAVE_EPOCH, Refused};
 use super::member::AWAY_EPOCH;
 use super::reconcile::MemberState;
 use crate::coordinator::ctx::{At, Ctx};
+use crate::coordinator::stats::Departure;
 use crate::request::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest};
 use crate::response::{ConsumerGroupHeartbeatResponse, LeftMember};
 use crate::{ErrorCode, PartitionSet, Text, TimerKey};
@@ -28,6 +29,7 @@ impl ConsumerGroup {
             });
         } else {
             self.remove(ctx, slot);
+            ctx.stats.depart(Departure::Left);
             self.bump();
         }
         Ok(ConsumerGroupHeartbeatResponse {
@@ -65,6 +67,7 @@ impl ConsumerGroup {
             let error_code = match slot {
                 Ok(slot) => {
                     self.remove(ctx, slot);
+                    ctx.stats.depart(Departure::Left);
                     ErrorCode::NONE
                 }
                 Err(error) => error,
@@ -91,6 +94,7 @@ impl ConsumerGroup {
             return self.arm_session(ctx, slot);
         }
         self.remove(ctx, slot);
+        ctx.stats.depart(Departure::SessionTimeout);
         self.bump();
     }
 
@@ -101,6 +105,7 @@ impl ConsumerGroup {
             return ctx.arm(TimerKey::Revocation { group: self.this.slot, member: slot, uid }, deadline_ms);
         }
         self.remove(ctx, slot);
+        ctx.stats.depart(Departure::RebalanceTimeout);
         self.bump();
     }
 }

@@ -87,6 +87,8 @@ pub(super) struct ConsumerGroup {
     digest: u64,
     written_digest: u64,
     changes: Changes,
+    /// How often the epoch was raised and nobody has counted it.
+    bumps: u64,
     /// While loading: ids of static members whose instance has another one.
     superseded: Vec<Text>,
     /// Writes that are not decided, and how many have failed.
@@ -131,6 +133,7 @@ impl ConsumerGroup {
             digest: 0,
             written_digest: 0,
             changes: Changes::default(),
+            bumps: 0,
             superseded: Vec::new(),
             undecided: 0,
             failed: 0,
@@ -339,7 +342,18 @@ impl ConsumerGroup {
         self.members.len()
     }
 
+    /// Partitions that members have, or have yet to give back.
+    pub fn assigned_partitions(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// How often the epoch was raised since this was last asked.
+    pub fn take_bumps(&mut self) -> u64 {
+        std::mem::take(&mut self.bumps)
+    }
+
     fn bump(&mut self) {
+        self.bumps += 1;
         self.epoch = self.epoch.saturating_add(1);
         self.changes.group = true;
     }

@@ -39,14 +39,23 @@ pub type ResolvedRegex = (Text, TopicNames);
 
 /// A pattern that matches whole topic names, or what is wrong with it. RE2's syntax is what the `regex` crate has
 /// as well: no look-around, no back references.
-fn compile(pattern: &str) -> Result<regex::Regex, String> {
+/// Why a pattern is refused.
+pub(super) struct Unfit {
+    /// It is none that could not be, but it is too large.
+    pub is_too_large: bool,
+    pub message: String,
+}
+
+fn compile(pattern: &str) -> Result<regex::Regex, Unfit> {
     if pattern.len() > REGEX_BYTES_MAX {
-        return Err(format!("SubscribedTopicRegex has {} bytes, allowed are {REGEX_BYTES_MAX}", pattern.len()));
+        let message = format!("SubscribedTopicRegex has {} bytes, allowed are {REGEX_BYTES_MAX}", pattern.len());
+        return Err(Unfit { is_too_large: true, message });
     }
-    regex::RegexBuilder::new(&format!("^(?:{pattern})$"))
-        .size_limit(REGEX_COMPILED_BYTES_MAX)
-        .build()
-        .map_err(|error| format!("SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}"))
+    let built = regex::RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(REGEX_COMPILED_BYTES_MAX).build();
+    built.map_err(|error| Unfit {
+        is_too_large: matches!(error, regex::Error::CompiledTooBig(_)),
+        message: format!("SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}"),
+    })
 }
 
 /// The topics that each pattern names. Takes a time that grows with both, and belongs off the shard.
@@ -65,7 +74,7 @@ pub fn resolve(patterns: &[Text], topics: &dyn Topics) -> Vec<ResolvedRegex> {
 
 impl ConsumerGroup {
     /// What is wrong with a pattern that nobody in the group uses yet.
-    pub(super) fn check_pattern(&self, pattern: &Text) -> Result<(), String> {
+    pub(super) fn check_pattern(&self, pattern: &Text) -> Result<(), Unfit> {
         if self.patterns.contains_key(pattern) { Ok(()) } else { compile(pattern.as_str()).map(drop) }
     }
 
