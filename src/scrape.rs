@@ -3,7 +3,13 @@
 //! Shards keep plain counters that nobody else reads; a scrape is a question that each of them answers in
 //! its turn.
 
+pub mod catalogue;
+mod groups;
+mod iggy_listener;
+mod loops;
+mod process;
 mod requests;
+mod store;
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,7 +19,7 @@ use ringgate_runtime::{FileThreads, ShardStats};
 use ringgate_shards::call::ReportCall;
 use ringgate_shards::metrics::ShardReport;
 
-use crate::admin::{Family, Kind, MetricsSource};
+use crate::admin::{Family, MetricsSource};
 use crate::desks::{Desks, Here};
 use crate::iggy;
 use crate::net::accept::{ConnectionCount, Front};
@@ -71,7 +77,7 @@ impl Scrapes {
     pub async fn ask(&self) -> Vec<ShardScrape> {
         let scraped = |here: Rc<Here>| async move {
             let shard = &here.front.shard;
-            let report = shard.submit_to(shard.id(), ReportCall).await.0;
+            let report = *shard.submit_to(shard.id(), ReportCall).await.0;
             scrape(&here.front, here.iggy.as_deref(), report)
         };
         self.desks.ask_all(scraped).await
@@ -162,79 +168,6 @@ fn unready(report: &ShardReport) -> Option<String> {
     (!report.groups_are_listed).then(|| format!("shard {shard} has not loaded all of Iggy's groups yet"))
 }
 
-/// How long tasks keep their shards.
-fn slices(shards: &[ShardScrape]) -> [Family; 2] {
-    let mut taken = Family::new(
-        Kind::Histogram,
-        "ringgate_slice_seconds",
-        "How long a task kept its shard at a time, by slice_clock.",
-    );
-    let mut longest =
-        Family::gauge("ringgate_slice_seconds_max", "The longest slice since the start, by kind of task.");
-    for shard in shards {
-        let number = shard.report.shard.to_string();
-        let slices = &shard.report.slices;
-        let buckets: Vec<(f64, u64)> =
-            slices.at_most.iter().map(|(most, count)| (most.as_secs_f64(), *count)).collect();
-        taken.push_histogram(&[("shard", &number)], &buckets, slices.total.as_secs_f64(), slices.count);
-        for (task, took) in &slices.longest {
-            longest.push(&[("shard", &number), ("task", task)], took.as_secs_f64());
-        }
-    }
-    [taken, longest]
-}
-
-/// What shards ask of Iggy.
-fn lanes(shards: &[ShardScrape]) -> Vec<Family> {
-    let lanes: Vec<_> =
-        shards.iter().filter_map(|s| Some((s.report.shard.to_string(), s.report.lane.as_ref()?))).collect();
-    if lanes.is_empty() {
-        return Vec::new();
-    }
-    let mut waiting = Family::gauge("ringgate_lane_calls", "Calls on Iggy that are not answered.");
-    let mut calls = Family::counter("ringgate_lane_calls_total", "Calls on Iggy that were answered.");
-    let mut seconds = Family::counter("ringgate_lane_seconds_total", "How long these took in all, retries included.");
-    let mut failures =
-        Family::counter("ringgate_lane_failures_total", "Failures, by Iggy's code; most are mended by a retry.");
-    let mut limits = Family::counter("ringgate_lane_refused_total", "Calls refused since a lane had too many.");
-    let mut lease = Family::gauge(
-        "ringgate_group_lease_seconds",
-        "How long groups may be answered yet unless the lease is renewed; 0: they are not.",
-    );
-    if let Some((_, lane)) = lanes.first() {
-        lease.push(&[], lane.lease.as_secs_f64());
-    }
-    for (shard, lane) in &lanes {
-        waiting.push(&[("shard", shard)], lane.in_flight as u64);
-        calls.push(&[("shard", shard)], lane.calls);
-        seconds.push(&[("shard", shard)], lane.busy_us as f64 / 1e6);
-        limits.push(&[("shard", shard)], lane.refused_full);
-        for (code, count) in &lane.failures {
-            failures.push(&[("shard", shard), ("code", &code.to_string())], *count);
-        }
-    }
-    vec![waiting, calls, seconds, failures, limits, lease]
-}
-
-/// What the Iggy listener does; nothing where there is none.
-fn of_iggy(shards: &[ShardScrape]) -> Vec<Family> {
-    let mut requests = Family::counter("ringgate_iggy_requests_total", "Requests of Iggy clients, by command.");
-    let mut waiting = Family::gauge("ringgate_iggy_waiting_polls", "Polls and fetches that wait for messages.");
-    let mut sessions = None;
-    for shard in shards {
-        let number = shard.report.shard.to_string();
-        let Some(iggy) = &shard.iggy else { continue };
-        for &(command, count) in &iggy.requests {
-            requests.push(&[("shard", &number), ("command", command)], count);
-        }
-        waiting.push(&[("shard", &number)], iggy.waiting);
-        sessions = Some(iggy.sessions);
-    }
-    let Some(sessions) = sessions else { return Vec::new() };
-    let sessions = Family::gauge("ringgate_iggy_sessions", "Sessions of Iggy clients.").with(&[], sessions);
-    vec![sessions, waiting, requests]
-}
-
 fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usize, file_jobs: usize) -> Vec<Family> {
     let mut all = vec![
         Family::gauge("ringgate_open_connections", "Connections of all shards.").with(&[], connections),
@@ -255,12 +188,19 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
     });
     each(gauge, "ringgate_fetch_sessions", "Fetch sessions.", &|s| s.fetch_sessions as u64);
     each(gauge, "ringgate_partitions", "Partitions that the shard owns.", &|s| s.report.partitions as u64);
-    each(gauge, "ringgate_groups", "Groups that the shard coordinates.", &|s| s.report.groups as u64);
-    each(gauge, "ringgate_group_members", "Members of these groups.", &|s| s.report.members as u64);
     each(gauge, "ringgate_mailbox_depth", "Requests of other shards that wait.", &|s| s.report.mailbox_depth as u64);
     each(counter, "ringgate_records_in_total", "Records appended.", &|s| s.report.records_in);
     each(counter, "ringgate_bytes_in_total", "Bytes of batches appended.", &|s| s.report.bytes_in);
     each(counter, "ringgate_bytes_out_total", "Bytes of batches read.", &|s| s.report.bytes_out);
+    each(gauge, "ringgate_cached_bytes", "Bytes of batches that are held in memory for Fetches at the tail.", &|s| {
+        s.report.cached_bytes as u64
+    });
+    each(counter, "ringgate_cached_reads_total", "Reads of partitions that found their batches in memory.", &|s| {
+        s.report.cached_reads
+    });
+    each(counter, "ringgate_disk_reads_total", "Reads of partitions that had to go to the disk.", &|s| {
+        s.report.disk_reads
+    });
     each(counter, "ringgate_batches_refused_total", "Batches refused.", &|s| s.report.batches_refused);
     each(counter, "ringgate_commit_batches_total", "Batches of commits and group metadata.", &|s| {
         s.report.commit_batches
@@ -270,7 +210,12 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
 
     all.extend(requests::families(shards));
     all.extend(requests::hops(shards));
-    all.extend(of_iggy(shards));
+    all.extend(groups::families(shards));
+    all.extend(store::files(shards));
+    all.extend(store::lanes(shards));
+    all.extend(iggy_listener::families(shards));
+    all.extend(loops::families(shards, stats));
+    all.extend(process::families());
 
     let mut limits = Family::counter("ringgate_limit_hit_total", "How often a limit was met, by its setting.");
     for shard in shards {
@@ -281,17 +226,5 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
     }
     all.push(limits);
 
-    all.extend(lanes(shards));
-
-    let mut lag =
-        Family::gauge("ringgate_loop_lag_seconds", "How long the shard took to answer the guard's last poke.");
-    let mut stalls = Family::counter("ringgate_guard_stalls_total", "Pokes that took longer than 250 ms.");
-    for (shard, stats) in stats.iter().enumerate() {
-        let number = shard.to_string();
-        lag.push(&[("shard", &number)], stats.lag_us() as f64 / 1e6);
-        stalls.push(&[("shard", &number)], stats.stalls());
-    }
-    all.extend([lag, stalls]);
-    all.extend(slices(shards));
     all
 }

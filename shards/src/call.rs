@@ -419,7 +419,7 @@ calls! {
     SegmentsDeleted(DeleteSegmentsCall) -> Result<(), IggyRefusal>,
     ConsumerOffsetDone(ConsumerOffsetCall) -> Result<ConsumerOffset, IggyRefusal>,
     IggyChangeDone(IggyChangeCall) -> Result<IggyChanged, IggyRefusal>,
-    Reported(ReportCall) -> ShardReport,
+    Reported(ReportCall) -> Box<ShardReport>,
 }
 
 /// A request to the coordinator that owns a group.

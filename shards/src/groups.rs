@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringgate_group::pieced::PiecedSlab;
-use ringgate_group::request::HeartbeatRequest;
+use ringgate_group::request::{HeartbeatRequest, Request};
 use ringgate_group::{
-    Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Now, Record, ReplyToken, StoreError, SurveyCursor,
-    SurveyPage, Text, Totals, resolve_regexes,
+    Batcher, ConnectionId, Coordinator, DeletedTopic, Effect, Histogram, Now, Record, ReplyToken, StoreError,
+    SurveyCursor, SurveyPage, Text, Totals, resolve_regexes,
 };
 use ringgate_runtime::Budget;
 
@@ -35,7 +35,9 @@ pub(crate) struct Groups {
     batcher: RefCell<Batcher>,
     log: GroupLog,
     /// Where the answer to each open request goes.
-    asked: RefCell<PiecedSlab<ReplyTo>>,
+    asked: RefCell<PiecedSlab<Asked>>,
+    /// From a commit's arrival until it is decided, which is when it is kept.
+    commit_took: RefCell<Histogram>,
     /// A task carries effects out in slices; those that come meanwhile are its, too.
     pumping: Cell<bool>,
     writing: Cell<bool>,
@@ -43,6 +45,13 @@ pub(crate) struct Groups {
     records: Cell<u64>,
     later: Later,
     clock: Clock,
+}
+
+/// An open request.
+struct Asked {
+    to: ReplyTo,
+    /// When it came, of a commit; else 0.
+    at_ns: u64,
 }
 
 impl Groups {
@@ -54,6 +63,7 @@ impl Groups {
             batcher: RefCell::new(Batcher::new(settings.offset_linger)),
             log,
             asked: RefCell::default(),
+            commit_took: RefCell::new(Histogram::of_times()),
             pumping: Cell::new(false),
             writing: Cell::new(false),
             batches: Cell::new(0),
@@ -84,8 +94,9 @@ impl Groups {
 
     /// Takes in a request.
     pub(crate) fn handle(&self, shard: &ShardHandle, call: GroupCall, to: ReplyTo) {
-        let token = ReplyToken(self.asked.borrow_mut().insert(to) as u64);
         let GroupCall { connection, request } = call;
+        let at_ns = if let Request::OffsetCommit(_) = request { self.clock.mono_ns() } else { 0 };
+        let token = ReplyToken(self.asked.borrow_mut().insert(Asked { to, at_ns }) as u64);
         self.take(shard, token, connection, request);
         self.pump(shard);
     }
@@ -196,18 +207,20 @@ impl Groups {
     pub(crate) fn report(&self) -> ShardReport {
         let coordinator = self.coordinator.borrow();
         ShardReport {
-            groups: coordinator.group_count(),
+            groups: coordinator.groups_by_state().map(|(state, groups)| (state.name(), groups)).collect(),
             members: coordinator.member_count(),
             groups_are_listed: match &self.log {
                 GroupLog::Embedded(_) => true,
                 GroupLog::Iggy(_) => self.later.is_complete(),
             },
+            group_stats: coordinator.stats().clone(),
+            commit_took: self.commit_took.borrow().clone(),
             commit_batches: match &self.log {
                 GroupLog::Embedded(_) => self.batches.get(),
                 GroupLog::Iggy(log) => log.operations(),
             },
             commit_records: self.records.get(),
-            limits_hit: coordinator.limits_hit().iter().filter(|(_, count)| *count > 0).collect(),
+            limits_hit: coordinator.limits_hit().iter().collect(),
             ..ShardReport::default()
         }
     }
@@ -245,7 +258,10 @@ impl Groups {
                     return false;
                 }
                 Some(Effect::Reply { token, response }) => {
-                    let to = self.asked.borrow_mut().remove(token.0 as usize);
+                    let Asked { to, at_ns } = self.asked.borrow_mut().remove(token.0 as usize);
+                    if at_ns > 0 {
+                        self.commit_took.borrow_mut().record(self.clock.mono_ns().saturating_sub(at_ns));
+                    }
                     shard.reply(to, Reply::GroupAnswered(response));
                 }
                 Some(Effect::Persist { id, records }) => match &self.log {

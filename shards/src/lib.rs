@@ -8,6 +8,7 @@ pub mod call;
 pub mod catalogue;
 pub mod clock;
 pub mod controller;
+mod file_times;
 mod groups;
 mod hops;
 pub mod iggy_code;

@@ -2,8 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Instant;
 
 use crate::Shard;
+use crate::file_times::{JobKind, JobTime, LogKind};
 use crate::settings::Fsync;
 use crate::waiters::Waiters;
 
@@ -14,7 +16,11 @@ pub trait JobLog: 'static {
     type Job: Send + 'static;
     /// How it went.
     type Done: Send + 'static;
+    /// Which logs its times are counted with.
+    const KIND: LogKind;
 
+    /// What a job does, for its time to be counted.
+    fn kind(job: &Self::Job) -> JobKind;
     /// The next thing to do, if any may be done now.
     fn poll_job(&mut self) -> Option<Self::Job>;
     /// Does it. May block for long.
@@ -79,11 +85,15 @@ impl<L: JobLog> LogDriver<L> {
             let Some(job) = job else { return };
             self.jobs_out.set(self.jobs_out.get() + 1);
             let (this, shard) = (self.clone(), shard.clone());
+            let (kind, due) = (L::kind(&job), Instant::now());
             ringgate_runtime::spawn_as("log_job", async move {
-                let done = shard.files.run(move || L::run(job)).await;
+                let done = shard.files.run(move || JobTime::of(|| L::run(job))).await;
                 this.jobs_out.set(this.jobs_out.get() - 1);
                 match done {
-                    Ok(done) => this.log.borrow_mut().handle_done(done),
+                    Ok((done, time)) => {
+                        shard.file_times.borrow_mut().count(L::KIND, kind, due, time);
+                        this.log.borrow_mut().handle_done(done);
+                    }
                     // The log's own state is unknown after a panic in its job.
                     Err(panic) => {
                         // Not through the log, whose last lines an abort takes with it.

@@ -1,9 +1,16 @@
 //! What a shard has counted, for a scrape.
 
+use std::time::Duration;
+
+use ringgate_group::limits::LimitsHit;
+use ringgate_group::{GroupStats, Histogram};
 use ringgate_runtime::SliceReport;
 
 use crate::Shard;
+use crate::controller;
+pub use crate::file_times::{FileTimes, LogKind, LogTimes};
 pub use crate::hops::Hops;
+use crate::partitions::{Attempts, Counters};
 use crate::store::Store;
 use crate::store::iggy::LaneReport;
 
@@ -14,12 +21,26 @@ pub struct ShardReport {
     pub shard: u16,
     /// Partitions it owns.
     pub partitions: usize,
-    /// Groups it coordinates.
-    pub groups: usize,
+    /// Groups it coordinates, by Kafka's name of their state.
+    pub groups: Vec<(&'static str, usize)>,
     /// Their members.
     pub members: usize,
     /// All groups that the store has are here; a store that tells of them later may not be through.
     pub groups_are_listed: bool,
+    /// What its groups have done.
+    pub group_stats: GroupStats,
+    /// How long commits took, from their arrival at the shard until they are decided: kept, as a rule.
+    pub commit_took: Histogram,
+    /// How long its files take.
+    pub file_times: FileTimes,
+    /// CPU time of its thread.
+    pub cpu: Duration,
+    /// Reads that found their records in memory.
+    pub cached_reads: u64,
+    /// Reads that had to go to the disk.
+    pub disk_reads: u64,
+    /// Bytes of batches that are held in memory.
+    pub cached_bytes: usize,
     /// Records appended.
     pub records_in: u64,
     /// Bytes of the batches appended.
@@ -44,13 +65,22 @@ pub struct ShardReport {
     pub limits_hit: Vec<(&'static str, u64)>,
 }
 
+/// The limits that shards count, by name.
+pub fn limit_names() -> Vec<&'static str> {
+    let of_groups = LimitsHit::default();
+    let of_groups = of_groups.iter().map(|(name, _)| name);
+    let of_partitions = Counters::default().limits_hit().map(|(name, _)| name);
+    let of_attempts = Attempts::default().limit_hit().0;
+    of_groups.chain(of_partitions).chain([of_attempts]).chain(controller::limit_names()).collect()
+}
+
 impl ShardReport {
     pub(crate) fn of(shard: &Shard) -> ShardReport {
         let counters = shard.store.counters();
         let groups = shard.groups.report();
         let catalogue = shard.controller().into_iter().flat_map(|controller| controller.limits_hit());
         let attempts = match &shard.store {
-            Store::Embedded { partitions, .. } => partitions.attempts.limit_hit(),
+            Store::Embedded { partitions, .. } => Some(partitions.attempts.limit_hit()),
             Store::Iggy(_) => None,
         };
         ShardReport {
@@ -63,8 +93,19 @@ impl ShardReport {
             lane: shard.store.lane().map(|lane| Box::new(LaneReport { lease: shard.groups.held_for(), ..lane })),
             mailbox_depth: shard.mailroom.depth(shard.id()),
             hops: shard.hops(),
+            file_times: shard.file_times.borrow().clone(),
+            cpu: ringgate_runtime::thread_cpu_time(),
+            cached_reads: counters.cached_reads.get(),
+            disk_reads: counters.disk_reads.get(),
+            cached_bytes: shard.store.cached_bytes(),
             slices: ringgate_runtime::slices(),
-            limits_hit: counters.limits_hit().chain(attempts).chain(groups.limits_hit).chain(catalogue).collect(),
+            limits_hit: counters
+                .limits_hit()
+                .into_iter()
+                .chain(attempts)
+                .chain(groups.limits_hit)
+                .chain(catalogue)
+                .collect(),
             ..groups
         }
     }

@@ -18,6 +18,7 @@ use crate::call::{Call, CatalogueCall, ConnectionClosedCall, Reply, ReplyTo, Req
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::controller::Controller;
+use crate::file_times::FileTimes;
 use crate::groups::Groups;
 use crate::hops::Hops;
 use crate::mailbox::{Envelope, Mailbox, Mailroom, Notice};
@@ -46,6 +47,7 @@ pub struct Shard {
     pub(crate) questions: Questions,
     backlogs: RefCell<Backlogs<Envelope>>,
     hops: RefCell<Hops>,
+    pub(crate) file_times: RefCell<FileTimes>,
     room: Waiters,
     visible: RefCell<Arc<Catalogue>>,
     pub(crate) store: Store,
@@ -87,6 +89,7 @@ impl Shard {
             questions: Questions::default(),
             backlogs: RefCell::new(Backlogs::new(shards)),
             hops: RefCell::new(Hops::new(shards)),
+            file_times: RefCell::default(),
             room: Waiters::default(),
             visible: RefCell::new(parts.catalogue),
             store: parts.store,
@@ -417,7 +420,7 @@ impl Shard {
                 let shard = self.clone();
                 self.answer_with(to, async move { Reply::IggyChangeDone(Controller::change_iggy(&shard, call).await) });
             }
-            Request::Reported(_) => self.reply(to, Reply::Reported(self.report())),
+            Request::Reported(_) => self.reply(to, Reply::Reported(Box::new(self.report()))),
         }
     }
 

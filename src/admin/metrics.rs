@@ -42,6 +42,17 @@ pub enum Kind {
     Histogram,
 }
 
+impl Kind {
+    /// As Prometheus has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
 /// Metrics of one name that differ in their labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
@@ -81,6 +92,33 @@ impl Family {
     /// A gauge without values yet.
     pub fn gauge(name: &'static str, help: &'static str) -> Family {
         Family::new(Kind::Gauge, name, help)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it means.
+    pub fn help(&self) -> &'static str {
+        self.help
+    }
+
+    /// What its values are.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The names of its labels, without a histogram's `le`, as far as it has a value.
+    pub fn labels(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let labels = self.samples.first().into_iter().flat_map(|sample| &sample.labels);
+        labels.map(|(name, _)| *name).filter(|name| *name != "le")
+    }
+
+    /// The values that a label has, each once for each series.
+    pub fn values_of(&self, label: &str) -> impl Iterator<Item = &str> {
+        let labels = self.samples.iter().flat_map(|sample| &sample.labels);
+        labels.filter(move |(name, _)| *name == label).map(|(_, value)| value.as_str())
     }
 
     /// Adds the value of one combination of labels, which must not have been added before.
@@ -126,11 +164,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub fn exposition(families: &[Family]) -> String {
     let mut out = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
-        let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        };
+        let kind = family.kind.name();
         let _ = writeln!(out, "# HELP {} {}", family.name, escaped(family.help, false));
         let _ = writeln!(out, "# TYPE {} {kind}", family.name);
         for Sample { suffix, labels, value } in &family.samples {

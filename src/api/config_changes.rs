@@ -16,6 +16,7 @@ use super::config_entries::{self, resource};
 use super::topics::name_error;
 use super::{Operation, RequestContext, Resource, View};
 use crate::limits::ALTERED_SETTINGS_MAX;
+use crate::net::limit_hits::Limit;
 
 /// Kafka's code and what is wrong.
 pub(super) type Refusal = (ErrorCode, String);
@@ -88,6 +89,9 @@ async fn plan<'a, R>(view: &View<'_>, resources: &'a [R], read: impl Fn(&'a R) -
 fn check(view: &View<'_>, asked: Asked<'_>) -> Result<Option<(Uuid, ConfigChange)>, Refusal> {
     let name = asked.name;
     let refuse = |error: ErrorCode, why: &str| Err((error, why.to_string()));
+    if asked.settings > ALTERED_SETTINGS_MAX {
+        view.limit_hits.count(Limit::AlteredSettings);
+    }
     match asked.resource_type {
         resource::TOPIC => {
             if !view.allowed(Operation::AlterConfigs, Resource::Topic(name)) {

@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::topics::replicas_error;
 use super::{Operation, Outcome, RequestContext, Resource, View};
+use crate::net::limit_hits::Limit;
 
 /// Serves a CreatePartitions: each topic gets its partitions or is refused on its own.
 pub async fn handle(ctx: &RequestContext, request: CreatePartitionsRequest) -> Outcome {
@@ -67,6 +68,7 @@ fn check(view: &View<'_>, asked: &CreatePartitionsTopic) -> Result<Uuid, (ErrorC
     let more = more_partitions(topic, asked.count)?;
     let most = view.settings.max_partitions_per_topic;
     if asked.count > most {
+        view.limit_hits.count(Limit::MaxPartitionsPerTopic);
         let why = format!("{} partitions are over max_partitions_per_topic = {most}", asked.count);
         return Err((ErrorCode::INVALID_PARTITIONS, why));
     }

@@ -15,6 +15,7 @@ use ringgate_shards::topic_config::{TopicConfig, shown};
 use super::config_entries::{self, ConfigEntry};
 use super::topics::{name_error, replicas_error};
 use super::{ApiSettings, Operation, Outcome, RequestContext, Resource, View};
+use crate::net::limit_hits::Limit;
 
 /// The first version that tells what was made (KIP-525).
 const DETAILS_SINCE: i16 = 5;
@@ -84,6 +85,7 @@ fn check(view: &View<'_>, topic: &CreatableTopic) -> Result<NewTopic, (ErrorCode
         assigned(view, topic)?
     };
     if partitions > settings.max_partitions_per_topic {
+        view.limit_hits.count(Limit::MaxPartitionsPerTopic);
         let most = settings.max_partitions_per_topic;
         let why = format!("{partitions} partitions are over max_partitions_per_topic = {most}");
         return Err((ErrorCode::INVALID_PARTITIONS, why));

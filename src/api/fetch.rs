@@ -92,17 +92,24 @@ pub async fn handle(ctx: &RequestContext, request: FetchRequest) -> Outcome {
         asking.push(plan(ctx, key, wanted));
         turn.partition().await;
     }
-    let max_bytes = usize::try_from(request.max_bytes).unwrap_or(0).min(ctx.connection.settings.max_fetch_bytes);
+    let (settings, limit_hits) = (&ctx.connection.settings, &ctx.connection.limit_hits);
+    let asked_bytes = usize::try_from(request.max_bytes).unwrap_or(0);
+    if asked_bytes > settings.max_fetch_bytes {
+        limit_hits.count(Limit::MaxFetchBytes);
+    }
+    let max_bytes = asked_bytes.min(settings.max_fetch_bytes);
     // While clients leave too much unread, each gets a batch at a time: they go on, and memory holds.
-    let settings = &ctx.connection.settings;
     let max_bytes = if ctx.connection.unsent.get() < settings.max_unsent_bytes {
         max_bytes
     } else {
-        ctx.connection.limit_hits.count(Limit::MaxInFlightBytes);
+        limit_hits.count(Limit::MaxInFlightBytes);
         1
     };
     let min_bytes = usize::try_from(request.min_bytes).unwrap_or(0).min(max_bytes.max(1));
-    let max_wait_ms = request.max_wait_ms.min(ctx.connection.settings.max_fetch_wait_ms);
+    if request.max_wait_ms > settings.max_fetch_wait_ms {
+        limit_hits.count(Limit::MaxFetchWait);
+    }
+    let max_wait_ms = request.max_wait_ms.min(settings.max_fetch_wait_ms);
     let max_wait = Duration::from_millis(u64::try_from(max_wait_ms).unwrap_or(0));
 
     // A session moves who got records to its back. Without one a Fetch begins with who was passed over in

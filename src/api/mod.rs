@@ -73,7 +73,7 @@ pub use error_codes::{ErrorCodes, ErrorCounts};
 use crate::config::BrokerSettings;
 use crate::net::advertise::Advertised;
 use crate::net::connection::Connection;
-use crate::net::limit_hits::Limit;
+use crate::net::limit_hits::{Limit, LimitHits};
 
 /// What a handler knows about the request at hand.
 pub struct RequestContext {
@@ -178,6 +178,8 @@ pub struct View<'a> {
     pub settings: &'a ApiSettings,
     /// Who may do what.
     pub authorizer: &'a dyn Authorizer,
+    /// Where limits are counted that a request meets.
+    pub limit_hits: &'a LimitHits,
 }
 
 impl View<'_> {
@@ -199,6 +201,7 @@ impl RequestContext {
             leader_epoch: self.shard().leader_epoch(),
             settings: &self.connection.settings,
             authorizer: self,
+            limit_hits: &self.connection.limit_hits,
         }
     }
 

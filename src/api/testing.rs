@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{ApiSettings, Authorizer, Operation, Resource, View};
 use crate::config::{Flags, Host};
 use crate::net::advertise::{Advertise, Advertised};
+use crate::net::limit_hits::LimitHits;
 
 /// Two shards, as nodes 1000 and 1001, and some topics.
 pub(super) struct World {
@@ -21,6 +22,7 @@ pub(super) struct World {
     pub(super) advertised: Advertised,
     pub(super) settings: ApiSettings,
     pub(super) authorizer: Rules,
+    pub(super) limit_hits: LimitHits,
 }
 
 /// Allows all but what is named here.
@@ -85,6 +87,7 @@ impl World {
                 max_unsent_bytes: 1 << 28,
             },
             authorizer: Rules::default(),
+            limit_hits: LimitHits::default(),
         }
     }
 
@@ -99,6 +102,7 @@ impl World {
             leader_epoch: 5,
             settings: &self.settings,
             authorizer: &self.authorizer,
+            limit_hits: &self.limit_hits,
         }
     }
 }

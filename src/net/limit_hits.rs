@@ -30,6 +30,14 @@ limits! {
     SendTimeout "send_timeout";
     /// A request's counts would decode to too much: its connection closed.
     MaxDecodedBytes "max_decoded_bytes";
+    /// A topic was refused, or partitions for it.
+    MaxPartitionsPerTopic "max_partitions_per_topic";
+    /// A Fetch that asked for more was cut to it.
+    MaxFetchBytes "max_fetch_bytes";
+    /// A Fetch that wanted to wait longer was cut to it.
+    MaxFetchWait "max_fetch_wait";
+    /// A change named too many settings of one resource.
+    AlteredSettings "altered_settings";
     /// A connection was not read from because of its own unanswered requests.
     MaxRequestsInFlight "max_requests_in_flight";
     /// A connection was not read from, or a Fetch was answered with one batch, because of the bytes that
@@ -67,9 +75,9 @@ impl LimitHits {
         count.set(count.get() + 1);
     }
 
-    /// Those that were met at all, by name.
+    /// All of them, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        NAMES.iter().zip(&self.0).map(|(name, count)| (*name, count.get())).filter(|(_, count)| *count > 0)
+        NAMES.iter().zip(&self.0).map(|(name, count)| (*name, count.get()))
     }
 }
 
@@ -81,13 +89,15 @@ mod tests {
     #[test]
     fn limits_are_counted_by_the_names_of_their_settings() {
         let hits = LimitHits::default();
-        assert_eq!(hits.iter().count(), 0);
+        assert!(hits.iter().all(|(_, count)| count == 0));
         hits.count(Limit::MaxConnections);
         hits.count(Limit::MailboxCapacity);
         hits.count(Limit::MailboxCapacity);
-        assert_eq!(hits.iter().collect::<Vec<_>>(), [("max_connections", 1), ("mailbox_capacity", 2)]);
-        // Open files are the system's limit, those of the Iggy listener are constants of its own.
-        let known = |name: &str| name == "open_files" || name.starts_with("iggy_") || find(name).is_some();
+        let met: Vec<_> = hits.iter().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(met, [("max_connections", 1), ("mailbox_capacity", 2)]);
+        // Open files are the system's limit, the others are constants of the gateway's own.
+        let constant = |name: &str| name.starts_with("iggy_") || ["open_files", "altered_settings"].contains(&name);
+        let known = |name: &str| constant(name) || find(name).is_some();
         assert!(NAMES.iter().all(|name| known(name)), "{NAMES:?}");
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use ringgate::config::table::SETTINGS;
 use ringgate::config::{Flags, Host, kafka_names, load};
+use ringgate::scrape::catalogue;
 use ringgate_shards::store::embedded::limits as store;
 use ringgate_shards::topic_config::TOPIC_SETTINGS;
 use ringgate_wire::versions::SERVED;
@@ -18,11 +19,13 @@ struct Part {
     text: fn() -> String,
 }
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 6] = [
     Part { page: "docs/configuration.md", name: "settings", text: settings },
     Part { page: "docs/configuration.md", name: "bounds", text: bounds },
     Part { page: "docs/topics.md", name: "topic settings", text: topic_settings },
     Part { page: "docs/compatibility.md", name: "apis", text: apis },
+    Part { page: "docs/metrics.md", name: "metrics", text: metrics },
+    Part { page: "docs/metrics.md", name: "limits", text: limits },
 ];
 
 fn settings() -> String {
@@ -156,6 +159,27 @@ fn apis() -> String {
         let _ = writeln!(text, "| {} | {} | {versions} |", api.name, api.api_key);
     }
     text
+}
+
+/// Every family of `/metrics`.
+fn metrics() -> String {
+    let mut text = String::from("\n| Metric | Kind | Labels | |\n| --- | --- | --- | --- |\n");
+    for family in catalogue::families() {
+        let labels: Vec<String> = family.labels().map(|label| format!("`{label}`")).collect();
+        let (name, kind) = (family.name(), family.kind().name());
+        let _ = writeln!(text, "| `{name}` | {kind} | {} | {} |", labels.join(", "), family.help());
+    }
+    text
+}
+
+/// What `ringgate_limit_hit_total` may say in `limit`.
+fn limits() -> String {
+    let families = catalogue::families();
+    let hits = families.iter().find(|family| family.name() == "ringgate_limit_hit_total").expect("the family");
+    let constant = |limit: &&str| SETTINGS.iter().all(|setting| setting.name != *limit);
+    let (constants, settings): (Vec<&str>, Vec<&str>) = hits.values_of("limit").partition(constant);
+    let listed = |limits: Vec<&str>| limits.iter().map(|limit| format!("`{limit}`")).collect::<Vec<_>>().join(", ");
+    format!("\nSettings: {}.\n\nBounds of the gateway's own: {}.\n", listed(settings), listed(constants))
 }
 
 /// A page with a part put in, when it has a place for it.

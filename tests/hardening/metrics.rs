@@ -1,5 +1,7 @@
 //! Every limit that closes or turns away a client is counted in `ringgate_limit_hit_total`.
 
+use kafka_protocol::messages::alter_configs_request::{AlterConfigsRequest, AlterConfigsResource, AlterableConfig};
+use kafka_protocol::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use kafka_protocol::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{GroupId, MetadataRequest};
@@ -125,4 +127,54 @@ async fn limits_of_requests_and_records_are_counted() {
     raw.send(9, &named(129));
     raw.assert_closed();
     eventually("max_decoded_bytes is counted", || hits(&gateway, "max_decoded_bytes") == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_of_topics_fetches_and_producers_are_counted() {
+    let options = Options::new(1)
+        .set("admin-listen", "127.0.0.1:0")
+        .set("max-partitions-per-topic", 4)
+        .set("max-partitions", 6)
+        .set("max-fetch-bytes", "64KiB")
+        .set("max-fetch-wait", "50ms")
+        .set("max-producers-per-partition", 16)
+        .embedded("Iggy has its own limits of topics, and nothing remembers producers there");
+    let gateway = Gateway::start(options);
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let topic = create(&mut raw, "most", 4, &[]);
+    let refused = |raw: &mut Raw, name: &str, partitions| {
+        let topic = CreatableTopic::default().with_name(topic_name(name)).with_num_partitions(partitions);
+        let topic = topic.with_replication_factor(1);
+        raw.call(5, &CreateTopicsRequest::default().with_topics(vec![topic]).with_timeout_ms(30_000)).topics[0]
+            .error_code
+    };
+    assert_eq!((refused(&mut raw, "large", 5), refused(&mut raw, "more", 4)), (37, 37));
+    assert_eq!((hits(&gateway, "max_partitions_per_topic"), hits(&gateway, "max_partitions")), (1, 1));
+
+    let partition = topic.partition(0);
+    let within = partition.fetch_request(11, 0).with_max_bytes(64 << 10).with_max_wait_ms(50);
+    raw.call(11, &within);
+    assert_eq!((hits(&gateway, "max_fetch_bytes"), hits(&gateway, "max_fetch_wait")), (0, 0), "at the limits");
+    raw.call(11, &within.with_max_bytes((64 << 10) + 1).with_max_wait_ms(51).with_min_bytes(1));
+    assert_eq!((hits(&gateway, "max_fetch_bytes"), hits(&gateway, "max_fetch_wait")), (1, 1));
+
+    for producer_id in 0..17 {
+        assert_eq!(hits(&gateway, "max_producers_per_partition"), 0, "{producer_id} producers");
+        partition.append(&mut raw, batch(Writer { producer_id, epoch: 0, sequence: 0 }, 1, &["a"]));
+    }
+    assert_eq!(hits(&gateway, "max_producers_per_partition"), 1);
+
+    let config =
+        |nth: usize| AlterableConfig::default().with_name(string(&nth.to_string())).with_value(Some(string("1")));
+    let mut altered = |settings: usize| {
+        let resource = AlterConfigsResource::default()
+            .with_resource_type(2)
+            .with_resource_name(string("most"))
+            .with_configs((0..settings).map(config).collect());
+        raw.call(1, &AlterConfigsRequest::default().with_resources(vec![resource])).responses[0].error_code
+    };
+    assert_ne!(altered(1_000), 0, "no setting has these names");
+    assert_eq!(hits(&gateway, "altered_settings"), 0);
+    assert_eq!(altered(1_001), 42);
+    assert_eq!(hits(&gateway, "altered_settings"), 1);
 }

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::executors::AbortOnPanic;
-use crate::limits::{GUARD_PERIOD_MAX, GUARD_PERIOD_MIN, GUARD_STALL};
+use crate::limits::{GUARD_PERIOD_MAX, GUARD_PERIOD_MIN, GUARD_STALL, LAG_WINDOW};
 use crate::peer_close::Closings;
 use crate::wake::Ear;
 
@@ -26,6 +26,8 @@ pub struct ShardStats {
     pokes: AtomicU64,
     /// How long the last answered poke took, in microseconds: the loop's lag.
     lag_us: AtomicU64,
+    /// The longest that any took, in windows of [`LAG_WINDOW`].
+    longest: Longest,
     /// Pokes that took longer than [`GUARD_STALL`].
     stalls: AtomicU64,
     /// When the poke that is not answered yet was sent, as [`process_us`] says; 0 for none.
@@ -39,6 +41,12 @@ impl ShardStats {
     /// has not answered, if that is more.
     pub fn lag_us(&self) -> u64 {
         self.lag_us.load(Ordering::Relaxed).max(self.unanswered_us().unwrap_or(0))
+    }
+
+    /// The longest of the last [`LAG_WINDOW`] and of the window before, in microseconds: whoever asks more often than once
+    /// in a window misses none, however many ask.
+    pub fn longest_lag_us(&self) -> u64 {
+        self.longest.of_late(process_us()).max(self.lag_us())
     }
 
     /// How often it took longer than 250 ms. A stall counts as soon as it is that long.
@@ -67,6 +75,7 @@ impl ShardStats {
         if sent > 0 {
             let lag_us = process_us().saturating_sub(sent);
             self.lag_us.store(lag_us, Ordering::Relaxed);
+            self.longest.take(sent + lag_us, lag_us);
             self.count_if_stalled(sent, lag_us);
         }
     }
@@ -83,6 +92,40 @@ impl ShardStats {
             self.stalls.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// The longest of some times in the window at hand and in the one before. One thread tells of times, any may ask.
+#[derive(Debug, Default)]
+struct Longest {
+    /// Which window `now` is of, counted from the start.
+    window: AtomicU64,
+    now: AtomicU64,
+    before: AtomicU64,
+}
+
+impl Longest {
+    fn take(&self, at_us: u64, took_us: u64) {
+        let (window, last) = (window(at_us), self.window.load(Ordering::Relaxed));
+        if window != last {
+            let now = self.now.swap(0, Ordering::Relaxed);
+            self.before.store(if window == last + 1 { now } else { 0 }, Ordering::Relaxed);
+            self.window.store(window, Ordering::Relaxed);
+        }
+        self.now.store(self.now.load(Ordering::Relaxed).max(took_us), Ordering::Relaxed);
+    }
+
+    fn of_late(&self, at_us: u64) -> u64 {
+        let now = self.now.load(Ordering::Relaxed);
+        match window(at_us).saturating_sub(self.window.load(Ordering::Relaxed)) {
+            0 => now.max(self.before.load(Ordering::Relaxed)),
+            1 => now,
+            _ => 0,
+        }
+    }
+}
+
+fn window(at_us: u64) -> u64 {
+    at_us / LAG_WINDOW.as_micros() as u64
 }
 
 /// Microseconds since the first call, plus one, so that 0 is never a time.
@@ -191,6 +234,21 @@ mod tests {
         }
         assert_eq!(period, GUARD_PERIOD_MAX);
         assert_eq!(next_period(period, true), GUARD_PERIOD_MIN);
+    }
+
+    #[test]
+    fn the_longest_lag_is_known_for_a_window_and_forgotten_after_the_next() {
+        let (longest, width) = (Longest::default(), LAG_WINDOW.as_micros() as u64);
+        longest.take(10, 700);
+        longest.take(20, 300);
+        assert_eq!((longest.of_late(30), longest.of_late(width)), (700, 700));
+        assert_eq!(longest.of_late(2 * width), 0, "nothing was told for a whole window");
+        longest.take(width + 1, 400);
+        assert_eq!(longest.of_late(width + 2), 700, "the window before counts");
+        longest.take(2 * width, 100);
+        assert_eq!(longest.of_late(2 * width), 400);
+        longest.take(9 * width, 5);
+        assert_eq!(longest.of_late(9 * width), 5, "what is between was silent");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub use executors::{Config, Executors, Placement};
 pub use file_threads::{FileThreads, Panicked};
 pub use guard::{Guard, ShardStats};
 pub use notify::{Dropped, Notified, Notifier, OneshotReceiver, OneshotSender, notifier, oneshot};
-pub use slices::{SliceClock, SliceReport, slices, time_slices_by};
+pub use slices::{SliceClock, SliceReport, process_cpu_time, slices, thread_cpu_time, time_slices_by};
 pub use tasks::{Budget, Task, TimedOut, now, sleep, sleep_until, spawn, spawn_as, timeout, yield_now};
 pub use tcp::{BoundListener, ListenOptions, TcpListener, TcpStream};
 pub use wake_pair::time_wake_pairs;

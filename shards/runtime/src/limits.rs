@@ -68,6 +68,9 @@ pub const GUARD_PERIOD_MAX: Duration = Duration::from_millis(100);
 /// A poke that is answered later than this counts as a stall.
 pub const GUARD_STALL: Duration = Duration::from_millis(250);
 
+/// The window of the longest lag: that of the usual scrape, so that none misses it.
+pub const LAG_WINDOW: Duration = Duration::from_secs(15);
+
 /// Pending connections of a listener; the kernel lowers it to `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 65_535;
 

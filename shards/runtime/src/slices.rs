@@ -120,11 +120,21 @@ impl Slices {
     }
 }
 
-fn thread_cpu_time() -> Duration {
+/// CPU time that the calling thread has used.
+pub fn thread_cpu_time() -> Duration {
+    cpu_time(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// CPU time that all threads of the process have used.
+pub fn process_cpu_time() -> Duration {
+    cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn cpu_time(clock: libc::clockid_t) -> Duration {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one `timespec`, which lives on this stack for the length of the call.
-    let done = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
-    // Every Linux has had this clock for as long as io_uring exists.
+    let done = unsafe { libc::clock_gettime(clock, &mut now) };
+    // Every Linux has had these clocks for as long as io_uring exists.
     debug_assert_eq!(done, 0);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }

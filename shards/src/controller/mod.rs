@@ -45,10 +45,30 @@ pub struct Controller {
 /// Limits of the catalogue that were met.
 #[derive(Default)]
 struct Counters {
+    partitions: Cell<u64>,
+    open_files: Cell<u64>,
     streams: Cell<u64>,
     stream_topics: Cell<u64>,
     topic_groups: Cell<u64>,
     groups: Cell<u64>,
+}
+
+impl Counters {
+    fn limits_hit(&self) -> [(&'static str, u64); 6] {
+        [
+            ("max_partitions", self.partitions.get()),
+            ("open_files_of_partitions", self.open_files.get()),
+            ("iggy_streams_max", self.streams.get()),
+            ("iggy_topics_per_stream_max", self.stream_topics.get()),
+            ("iggy_consumer_groups_per_topic_max", self.topic_groups.get()),
+            ("iggy_consumer_groups_max", self.groups.get()),
+        ]
+    }
+}
+
+/// The names of the controller's limits.
+pub(crate) fn limit_names() -> [&'static str; 6] {
+    Counters::default().limits_hit().map(|(name, _)| name)
 }
 
 /// The room for partitions while one call is carried out. What it takes is taken from connections at once, and what
@@ -73,16 +93,9 @@ impl Controller {
         }
     }
 
-    /// Limits that were met, by their names.
-    pub(crate) fn limits_hit(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-        let Counters { streams, stream_topics, topic_groups, groups } = &self.counters;
-        let met = [
-            ("iggy_streams_max", streams.get()),
-            ("iggy_topics_per_stream_max", stream_topics.get()),
-            ("iggy_consumer_groups_per_topic_max", topic_groups.get()),
-            ("iggy_consumer_groups_max", groups.get()),
-        ];
-        met.into_iter().filter(|(_, count)| *count > 0)
+    /// Limits, by their names, and how often each was met.
+    pub(crate) fn limits_hit(&self) -> [(&'static str, u64); 6] {
+        self.counters.limits_hit()
     }
 
     /// The room beside the partitions that there are.
@@ -290,10 +303,12 @@ impl Room<'_> {
         };
         let with_them = self.partitions.saturating_add(partitions);
         if with_them > self.most_by_setting {
+            self.controller.counters.partitions.update(|met| met + 1);
             return refuse("the gateway's max_partitions", self.most_by_setting);
         }
         let open_files = &self.controller.open_files;
         if !open_files.take_partitions(with_them) {
+            self.controller.counters.open_files.update(|met| met + 1);
             let bound = "what the limit of open files carries beside the connections that there are";
             return refuse(bound, open_files.partitions_max());
         }

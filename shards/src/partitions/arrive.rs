@@ -230,6 +230,8 @@ impl Partition {
             let counters = &shard.partitions().counters;
             counters.records_in.set(counters.records_in.get() + u64::from(appended.records));
             counters.bytes_in.set(counters.bytes_in.get() + batch.len() as u64);
+            let forgotten = log.with(PartitionLog::take_forgotten_producers);
+            counters.producers.set(counters.producers.get() + forgotten);
         }
         let end = (appended.append.last_offset + 1) as u64;
         // A duplicate may be safe already.

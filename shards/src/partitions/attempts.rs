@@ -90,9 +90,9 @@ impl Attempts {
         }
     }
 
-    /// The limit of lanes, if it was met, for the metrics.
-    pub(crate) fn limit_hit(&self) -> Option<(&'static str, u64)> {
-        Some(("iggy_attempt_lanes", self.crowded_out.get())).filter(|(_, count)| *count > 0)
+    /// The limit of lanes, for the metrics.
+    pub(crate) fn limit_hit(&self) -> (&'static str, u64) {
+        ("iggy_attempt_lanes", self.crowded_out.get())
     }
 
     /// The lane that was not used for longest goes.

@@ -6,7 +6,7 @@ use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
 use ringgate_runtime::Panicked;
 
-use super::{Partition, Partitions};
+use super::{Partition, Partitions, count};
 use crate::call::{FetchCall, PartitionFetch, PartitionFetched, ReplyTo, TopicPartition, Watch, WatchId};
 use crate::limits::{DISK_READ_BYTES_MAX, UNREADABLE_SAID_MS};
 use crate::store::embedded::partition::{Read, ReadJob};
@@ -135,6 +135,9 @@ impl Partition {
                     Read::Disk(job) => {
                         // Enough is being read already: one batch, so that everybody goes on and memory holds.
                         let enough = reading.get() >= DISK_READ_BYTES_MAX;
+                        if enough {
+                            count(&shard.partitions().counters().disk_reads_cut);
+                        }
                         let most = if enough { 1 } else { left.disk_bytes };
                         if budget <= most {
                             Read::Disk(job)
@@ -149,6 +152,12 @@ impl Partition {
             (fetched, read)
         });
         let from_disk = matches!(read, Read::Disk(_));
+        let counters = shard.partitions().counters();
+        match read {
+            Read::Cached(_) => count(&counters.cached_reads),
+            Read::Disk(_) => count(&counters.disk_reads),
+            Read::Empty | Read::OutOfRange => {}
+        }
         match read {
             Read::Empty => {}
             Read::Cached(records) => {

@@ -31,6 +31,7 @@ use crate::store::embedded::TailCache;
 use crate::store::embedded::partition::PartitionLog;
 use crate::topic_config::TopicConfig;
 use crate::{Shard, ShardHandle};
+pub(crate) use attempts::Attempts;
 use consumer_offsets::Offsets;
 
 pub(crate) use fetch::check_leader_epoch;
@@ -56,23 +57,31 @@ pub(crate) struct Counters {
     pub(crate) bytes_in: Cell<u64>,
     pub(crate) bytes_out: Cell<u64>,
     pub(crate) batches_refused: Cell<u64>,
+    /// Reads that found their records in memory, and those that had to go to the disk.
+    pub(crate) cached_reads: Cell<u64>,
+    pub(crate) disk_reads: Cell<u64>,
     /// Of those, the ones over their topic's `max.message.bytes`.
     pub(crate) over_message_bytes: Cell<u64>,
     /// Of those, the ones over the decompression bound of their request.
     pub(crate) over_decompressed_bytes: Cell<u64>,
+    /// Producers that partitions have forgotten since they had too many.
+    pub(crate) producers: Cell<u64>,
+    /// Reads that were cut to one batch since there were too many bytes on their way from disk.
+    pub(crate) disk_reads_cut: Cell<u64>,
     /// Offsets of Iggy's consumers that were not stored, since a partition keeps no more.
     pub(crate) consumer_offsets: Cell<u64>,
 }
 
 impl Counters {
-    /// Limits that were met, by their settings.
-    pub(crate) fn limits_hit(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-        let met = [
+    /// Limits, by their settings, and how often each was met.
+    pub(crate) fn limits_hit(&self) -> [(&'static str, u64); 5] {
+        [
             ("message_max_bytes", self.over_message_bytes.get()),
             ("max_decompressed_bytes", self.over_decompressed_bytes.get()),
             ("iggy_consumer_offsets_max", self.consumer_offsets.get()),
-        ];
-        met.into_iter().filter(|(_, count)| *count > 0)
+            ("max_producers_per_partition", self.producers.get()),
+            ("disk_read_bytes", self.disk_reads_cut.get()),
+        ]
     }
 }
 
@@ -112,6 +121,11 @@ impl Partitions {
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Bytes of batches that are held in memory.
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.cache.borrow().total()
     }
 
     pub(crate) fn len(&self) -> usize {

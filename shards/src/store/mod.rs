@@ -53,6 +53,14 @@ impl Store {
         }
     }
 
+    /// Bytes of batches that are held in memory.
+    pub(crate) fn cached_bytes(&self) -> usize {
+        match self {
+            Store::Embedded { partitions, .. } => partitions.cached_bytes(),
+            Store::Iggy(_) => 0,
+        }
+    }
+
     pub(crate) fn lane(&self) -> Option<LaneReport> {
         match self {
             Store::Embedded { .. } => None,

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use super::files::{File, Files, Open, parent};
 use super::group_commit::GroupCommit;
 use super::limits::UNSYNCED_BYTES;
+use crate::file_times::JobKind;
 
 /// What is appended at once.
 #[derive(Debug)]
@@ -168,6 +169,13 @@ impl AppendFiles {
 }
 
 impl FileJob {
+    pub(crate) fn kind(&self) -> JobKind {
+        match self {
+            FileJob::Write(job) => JobKind::Append(job.chunks.len()),
+            FileJob::Sync(_) => JobKind::Sync,
+        }
+    }
+
     pub(crate) fn run(self) -> FileDone {
         match self {
             FileJob::Write(job) => FileDone::Written(job.run()),

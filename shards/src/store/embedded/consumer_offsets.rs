@@ -19,6 +19,7 @@ use super::frame::{self, Frame, Scanner, Step, Tail};
 use super::limits::{CONSUMER_OFFSETS_MAX, CONSUMER_OFFSETS_PAST};
 use super::verify::{Expected, Report, walk};
 use crate::call::ConsumerKind;
+use crate::file_times::{JobKind, LogKind};
 use crate::log_driver::JobLog;
 
 /// The directory of a partition's offsets.
@@ -289,6 +290,15 @@ impl OffsetsLog {
 impl JobLog for OffsetsLog {
     type Job = Job;
     type Done = JobDone;
+    const KIND: LogKind = LogKind::ConsumerOffset;
+
+    fn kind(job: &Job) -> JobKind {
+        match &job.what {
+            What::Append { .. } if !job.syncs => JobKind::Append(job.changes.len()),
+            What::Append { .. } => JobKind::Sync,
+            What::Replace { .. } => JobKind::Chore,
+        }
+    }
 
     fn poll_job(&mut self) -> Option<Job> {
         self.job()

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ringgate_group::Histogram;
 use ringgate_runtime::oneshot;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -31,22 +32,19 @@ pub(crate) struct Lane {
 #[derive(Debug, Default)]
 pub(crate) struct LaneMetrics {
     in_flight: AtomicUsize,
-    calls: AtomicU64,
-    /// Microseconds that calls took in all, waiting for a connection and retries included.
-    busy_us: AtomicU64,
+    /// How long calls took, waiting for a connection and retries included.
+    took: Mutex<Histogram>,
     refused_full: AtomicU64,
     failures: Mutex<BTreeMap<u32, u64>>,
 }
 
 /// What a lane has done until one moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct LaneReport {
     /// Calls that were given and not answered.
     pub in_flight: usize,
-    /// Calls that were answered.
-    pub calls: u64,
-    /// Microseconds that these took in all.
-    pub busy_us: u64,
+    /// How long each answered call took, waiting for a connection and retries included.
+    pub took: Histogram,
     /// Calls that were refused since the lane had as many as it takes.
     pub refused_full: u64,
     /// Failures that Iggy or the SDK reported, by Iggy's code, those that a retry mended included.
@@ -187,9 +185,8 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let took = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.metrics.busy_us.fetch_add(took, Ordering::Relaxed);
-        self.metrics.calls.fetch_add(1, Ordering::Relaxed);
+        // Only the lane's own thread and scrapes take it.
+        self.metrics.took.lock().unwrap_or_else(PoisonError::into_inner).record_time(self.since.elapsed());
         self.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -204,8 +201,7 @@ impl LaneMetrics {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         LaneReport {
             in_flight: self.in_flight.load(Ordering::Relaxed),
-            calls: self.calls.load(Ordering::Relaxed),
-            busy_us: self.busy_us.load(Ordering::Relaxed),
+            took: self.took.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             refused_full: self.refused_full.load(Ordering::Relaxed),
             failures: failures.iter().map(|(code, count)| (*code, *count)).collect(),
             lease: Duration::ZERO,

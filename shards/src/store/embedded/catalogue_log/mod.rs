@@ -13,6 +13,7 @@ use super::append_files::{AppendFiles, Chunk, FileDone, FileJob, Last};
 use super::files::{Files, Open, damaged, parent};
 use super::frame::{Scanner, Step, Tail};
 use crate::catalogue::Catalogue;
+use crate::file_times::{JobKind, LogKind};
 use crate::log_driver::JobLog;
 pub use record::CatalogueRecord;
 
@@ -97,6 +98,11 @@ impl CatalogueLog {
 impl JobLog for CatalogueLog {
     type Job = Job;
     type Done = JobDone;
+    const KIND: LogKind = LogKind::Catalogue;
+
+    fn kind(job: &Job) -> JobKind {
+        job.0.kind()
+    }
 
     fn poll_job(&mut self) -> Option<Job> {
         self.appended.poll_job().map(Job)

@@ -21,6 +21,7 @@ use super::append_files::{AppendFiles, Chunk, FileDone, FileJob, Last};
 use super::files::{self, Files, Open, damaged};
 use super::frame::{self, Frame, Scanner, Step, Tail};
 use super::limits::{COORDINATOR_FILE_BYTES, COORDINATOR_FILES};
+use crate::file_times::LogKind;
 use crate::log_driver::JobLog;
 use compaction::{Compaction, CompactionDone};
 
@@ -260,6 +261,14 @@ impl CoordinatorLog {
 impl JobLog for CoordinatorLog {
     type Job = Job;
     type Done = JobDone;
+    const KIND: LogKind = LogKind::Group;
+
+    fn kind(job: &Job) -> crate::file_times::JobKind {
+        match &job.0 {
+            JobKind::File(job) => job.kind(),
+            JobKind::Compaction(_) => crate::file_times::JobKind::Chore,
+        }
+    }
 
     fn poll_job(&mut self) -> Option<Job> {
         if let Some(job) = self.appended.poll_job() {

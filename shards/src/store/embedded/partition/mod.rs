@@ -33,6 +33,7 @@ use super::files::Files;
 use super::frame;
 use super::limits::{CHECKPOINT_BYTES, PRODUCER_EXPIRATION_MS, PRODUCERS_PER_PARTITION, SEGMENT_MS};
 use crate::call::ActiveProducer;
+use crate::file_times::LogKind;
 use crate::iggy_code::IggyCode;
 use crate::log_driver::JobLog;
 use crate::store::stored::StoredBatch;
@@ -425,6 +426,11 @@ impl PartitionLog {
         Some(segment::log_path(&self.dir, self.end_offset))
     }
 
+    /// How many producers were forgotten, since there were too many, after this was last asked.
+    pub fn take_forgotten_producers(&mut self) -> u64 {
+        self.producers.take_forgotten()
+    }
+
     /// Asks for everything appended so far to be synced.
     pub fn request_sync(&mut self) {
         self.appended.request_sync();
@@ -554,6 +560,14 @@ impl PartitionLog {
 impl JobLog for PartitionLog {
     type Job = Job;
     type Done = JobDone;
+    const KIND: LogKind = LogKind::Partition;
+
+    fn kind(job: &Job) -> crate::file_times::JobKind {
+        match &job.0 {
+            JobKind::File(job) => job.kind(),
+            JobKind::Chore(_) => crate::file_times::JobKind::Chore,
+        }
+    }
 
     fn poll_job(&mut self) -> Option<Job> {
         PartitionLog::poll_job(self)

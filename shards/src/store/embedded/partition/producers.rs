@@ -20,6 +20,7 @@ pub(crate) struct Producers {
     /// Ids by their last use, oldest first.
     by_use: BTreeMap<u64, i64>,
     uses: u64,
+    forgotten: u64,
     most: usize,
     expiration_ms: i64,
 }
@@ -46,7 +47,14 @@ pub(crate) struct Sequenced {
 
 impl Producers {
     pub(crate) fn new(most: usize, expiration_ms: i64) -> Producers {
-        Producers { by_id: HashMap::new(), by_use: BTreeMap::new(), uses: 0, most: most.max(1), expiration_ms }
+        Producers {
+            by_id: HashMap::new(),
+            by_use: BTreeMap::new(),
+            uses: 0,
+            forgotten: 0,
+            most: most.max(1),
+            expiration_ms,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -127,7 +135,13 @@ impl Producers {
         while self.by_id.len() > self.most {
             let Some((_, oldest)) = self.by_use.pop_first() else { break };
             self.by_id.remove(&oldest);
+            self.forgotten += 1;
         }
+    }
+
+    /// How many were forgotten, since there were too many, after this was last asked.
+    pub(super) fn take_forgotten(&mut self) -> u64 {
+        std::mem::take(&mut self.forgotten)
     }
 
     fn touch(&mut self, id: i64, now_ms: i64) {
