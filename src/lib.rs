@@ -21,3 +21,4 @@ pub mod ready_file;
 pub mod rlimits;
 pub mod scrape;
 pub mod serve;
+pub mod watch;

@@ -57,6 +57,18 @@ pub const CENSUS_ASKED_AT_ONCE: usize = 512;
 /// Topics of whose ends a census asks Iggy, a request each: those that it was not asked of for longest.
 pub const CENSUS_TOPICS_ASKED: usize = 100;
 
+/// Topics of whose ends Iggy is asked for somebody who looks at one group.
+pub const DETAIL_TOPICS_ASKED: usize = 20;
+
+/// Members, or partitions, of one group or topic that the API tells of.
+pub const API_ROWS_MAX: usize = 1_000;
+
+/// Groups or topics on one page of the API, at most.
+pub const API_PAGE_MAX: usize = 500;
+
+/// Bytes of the query of one request to the API.
+pub const API_QUERY_BYTES_MAX: usize = 4_096;
+
 /// The part of the time that censuses may take: 1/20. A census that takes longer than this of `census_interval` makes the
 /// next one wait.
 pub const SHARE_OF_CENSUS: u32 = 20;

@@ -1,18 +1,22 @@
 //! What each part of the gateway needs of the configuration.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ringgate_group::GroupConfig;
-use ringgate_shards::settings::ShardSettings;
+use ringgate_shards::settings::{Fsync, ShardSettings};
 use ringgate_shards::store::embedded::EngineConfig;
 use ringgate_shards::store::embedded::coordinator_log::CoordinatorLogConfig;
 use ringgate_shards::store::embedded::partition::PartitionConfig;
 use ringgate_shards::topic_config::TopicDefaults;
 
 use crate::api::ApiSettings;
-use crate::config::{BrokerSettings, Config};
+use crate::config::{BrokerSettings, Config, duration_text};
 use crate::limits::{DESCRIPTORS_PER_LISTENER, DESCRIPTORS_PER_SHARD, DESCRIPTORS_RESERVED};
+use crate::net::advertise::{Advertise, Advertised};
 use crate::net::connection::ConnectionLimits;
+use crate::ready_file::{host_port, reachable};
+use crate::watch::{About, WatchSettings};
 
 impl Config {
     /// For the executors.
@@ -50,6 +54,39 @@ impl Config {
                 consumer_regex_refresh_interval: self.consumer_regex_refresh_interval,
                 consumer_migration_policy: self.consumer_migration_policy,
             },
+        }
+    }
+
+    /// For the watch.
+    pub fn watch(&self) -> WatchSettings {
+        WatchSettings {
+            census_interval: Some(self.census_interval).filter(|interval| !interval.is_zero()),
+            group_series_max: self.metrics_group_series_max,
+            partition_lag: self.metrics_partition_lag,
+        }
+    }
+
+    /// What the watch tells of the gateway.
+    pub fn about(&self, cluster_id: &str, listeners: &[(SocketAddr, Advertised)]) -> About {
+        let nodes = listeners.first().map(|(bootstrap, advertised)| advertised.nodes(reachable(*bootstrap)));
+        let nodes = nodes.into_iter().flatten().zip(0u16..);
+        About {
+            cluster_id: cluster_id.to_string(),
+            advertise: match self.advertise {
+                Advertise::Shards => "shards",
+                Advertise::Gateway => "gateway",
+            },
+            store: if self.iggy.is_some() { "iggy" } else { "embedded" },
+            location: match &self.iggy {
+                Some(iggy) => iggy.servers.join(","),
+                None => self.data.display().to_string(),
+            },
+            fsync: self.iggy.is_none().then(|| match self.fsync {
+                Fsync::Always => "always".into(),
+                Fsync::Interval(every) => duration_text(every),
+                Fsync::Never => "never".into(),
+            }),
+            nodes: nodes.map(|(node, shard)| (node.id, shard, host_port(&node))).collect(),
         }
     }
 

@@ -25,6 +25,7 @@ use crate::iggy;
 use crate::net::accept::{ConnectionCount, Front};
 use crate::net::request_stats::ApiStats;
 use crate::readiness::Readiness;
+use crate::watch::Watch;
 
 /// One shard's answer.
 #[derive(Debug, Clone, Default)]
@@ -118,12 +119,18 @@ pub struct Source {
     scrapes: Arc<Scrapes>,
     counts: Arc<ConnectionCount>,
     readiness: Arc<Readiness>,
+    watch: Arc<Watch>,
 }
 
 impl Source {
     /// Over these.
-    pub fn new(scrapes: Arc<Scrapes>, counts: Arc<ConnectionCount>, readiness: Arc<Readiness>) -> Source {
-        Source { scrapes, counts, readiness }
+    pub fn new(
+        scrapes: Arc<Scrapes>,
+        counts: Arc<ConnectionCount>,
+        readiness: Arc<Readiness>,
+        watch: Arc<Watch>,
+    ) -> Source {
+        Source { scrapes, counts, readiness, watch }
     }
 }
 
@@ -134,7 +141,9 @@ impl MetricsSource for Source {
     fn scrape(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>> {
         Box::pin(async {
             let shards = self.scrapes.ask().await;
-            families(&shards, self.scrapes.stats(), self.counts.open(), self.scrapes.queued_file_jobs())
+            let mut all = families(&shards, self.scrapes.stats(), self.counts.open(), self.scrapes.queued_file_jobs());
+            all.extend(self.watch.families());
+            all
         })
     }
 

@@ -17,6 +17,7 @@ use ringgate_shards::store::iggy::{OpenGroupsError, OpenIggy, OpenIggyError};
 use ringgate_shards::waiters::Waiters;
 
 use crate::admin;
+use crate::admin::api::Hosts;
 use crate::api::ApiSettings;
 use crate::api::fetch_sessions::FetchSessions;
 use crate::cli::{self, OtherPorts, banner};
@@ -33,6 +34,7 @@ use crate::net::log_budget::LogBudget;
 use crate::readiness::Readiness;
 use crate::ready_file;
 use crate::scrape::{Scrapes, Source};
+use crate::watch::Watch;
 
 /// What one shard's thread is given.
 struct ShardParts {
@@ -118,8 +120,13 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     // Before the store is waited for, so that the port can say so.
     let admin = match config.admin_listen {
         Some(address) => {
-            let source = Source::new(scrapes, counts.clone(), readiness.clone());
-            Some(admin::start(address, Arc::new(source))?)
+            let (scrapes, counts, readiness) = (scrapes, counts.clone(), readiness.clone());
+            let watch = Watch::new(desks.clone(), scrapes.clone(), counts.clone(), readiness.clone(), config.watch());
+            let watch = Arc::new(watch);
+            let source = Source::new(scrapes, counts, readiness, watch.clone());
+            let hosts = Hosts::new(config.admin_hosts.as_deref().unwrap_or_default());
+            let api = admin::api::router(watch.clone(), Arc::new(hosts));
+            Some((admin::start(address, Arc::new(source), api, watch.clone().run())?, watch))
         }
         None => None,
     };
@@ -158,6 +165,9 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     };
     readiness.store_is_open();
     let advertised: Vec<_> = bound.iter().map(|b| (b.bootstrap, b.advertised.clone())).collect();
+    if let Some((_, watch)) = &admin {
+        watch.serves(config.about(&cluster_id, &advertised));
+    }
     let (up, ups) = mpsc::channel();
     let common = Common {
         api: config.api_settings(&cluster_id),
@@ -185,7 +195,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     }
     go.iter().for_each(Notifier::notify);
 
-    let admin_address = admin.as_ref().map(|admin| admin.local_addr());
+    let admin_address = admin.as_ref().map(|(admin, _)| admin.local_addr());
     let others = OtherPorts { iggy: iggy_address, made_password: made_password.as_deref(), admin: admin_address };
     cli::print(&banner(&config, &advertised, &others, &cluster_id))?;
     drop(made_password);
@@ -199,7 +209,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     tracing::info!(signal = stop, "stopping");
     stop_within(&mailroom, config.shutdown_timeout, signals);
     executors.join();
-    if let Some(admin) = admin {
+    if let Some((admin, _)) = admin {
         admin.stop();
     }
     if let Some(path) = &config.ready_file {

@@ -4,6 +4,7 @@
 //! a shard that does not answer fails the scrape and nothing else. Nobody is asked who they are; connections
 //! and the time they take to ask are bounded.
 
+pub mod api;
 mod metrics;
 mod page;
 
@@ -55,24 +56,36 @@ pub struct Admin {
     thread: JoinHandle<()>,
 }
 
-/// Takes the port and serves it on a thread of its own.
+/// Takes the port and serves it on a thread of its own, with `more` than is here, and does what is `beside` it there.
 ///
 /// # Errors
 /// The port is taken, by its address, or a thread cannot be had.
-pub fn start(address: SocketAddr, source: Arc<dyn MetricsSource>) -> io::Result<Admin> {
-    start_with(address, source, SCRAPE_TIMEOUT)
+pub fn start(
+    address: SocketAddr,
+    source: Arc<dyn MetricsSource>,
+    more: Router,
+    beside: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<Admin> {
+    start_with(address, source, SCRAPE_TIMEOUT, more, beside)
 }
 
-fn start_with(address: SocketAddr, source: Arc<dyn MetricsSource>, scrape_timeout: Duration) -> io::Result<Admin> {
+fn start_with(
+    address: SocketAddr,
+    source: Arc<dyn MetricsSource>,
+    scrape_timeout: Duration,
+    more: Router,
+    beside: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<Admin> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("admin_listen {address}: {error}"));
     let listener = TcpListener::bind(address).map_err(named)?;
     listener.set_nonblocking(true).map_err(named)?;
     let address = listener.local_addr().map_err(named)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (stop, stopped) = oneshot::channel();
-    let router = router(Shared { source, scrape_timeout });
+    let router = router(Shared { source, scrape_timeout }).merge(more);
     let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
         runtime.block_on(async move {
+            tokio::spawn(beside);
             match tokio::net::TcpListener::from_std(listener) {
                 Ok(listener) => serve(listener, router, stopped).await,
                 Err(error) => tracing::error!(%error, "the admin port cannot be served"),
@@ -149,7 +162,7 @@ fn router(shared: Shared) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .merge(page::routes())
-        .fallback(async || (StatusCode::NOT_FOUND, "there are /, /metrics, /healthz and /readyz\n"))
+        .fallback(async || (StatusCode::NOT_FOUND, "there are /, /metrics, /healthz, /readyz and /api\n"))
         .with_state(shared)
 }
 
@@ -220,7 +233,7 @@ mod tests {
 
     fn started(source: &Arc<Source>) -> Admin {
         let any = "127.0.0.1:0".parse().unwrap();
-        start_with(any, source.clone(), Duration::from_millis(50)).unwrap()
+        start_with(any, source.clone(), Duration::from_millis(50), Router::new(), async {}).unwrap()
     }
 
     fn connected(admin: &Admin) -> TcpStream {
@@ -294,7 +307,7 @@ mod tests {
     fn a_taken_port_is_refused_by_name() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        let error = start(address, Arc::new(Source::default())).map(|_| ()).unwrap_err();
+        let error = start(address, Arc::new(Source::default()), Router::new(), async {}).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(&format!("admin_listen {address}")), "{error}");
     }
 }

@@ -130,6 +130,10 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         max_fetch_wait: values.time("max_fetch_wait"),
         open_files: host.open_files,
         admin_listen: values.optional_address("admin_listen"),
+        admin_hosts: values.text("admin_hosts"),
+        census_interval: values.time("census_interval"),
+        metrics_group_series_max: values.count("metrics_group_series_max") as usize,
+        metrics_partition_lag: values.choice("metrics_partition_lag") == "true",
         log_format: if values.choice("log_format") == "json" { LogFormat::Json } else { LogFormat::Text },
         log_level: match values.choice("log_level").as_str() {
             "error" => tracing::Level::ERROR,

@@ -55,6 +55,8 @@ fn without_a_word_from_anybody_the_defaults_hold() {
     assert_eq!((c.log_retention, c.log_retention_bytes), (Duration::from_secs(7 * 86_400), 0));
     assert_eq!(c.retention_check_interval, Duration::from_secs(300));
     assert_eq!((c.producer_id_expiration, c.max_producers_per_partition), (Duration::from_secs(86_400), 4096));
+    assert_eq!((c.admin_hosts, c.census_interval), (None, Duration::from_secs(5)));
+    assert_eq!((c.metrics_group_series_max, c.metrics_partition_lag), (1_000, false));
     assert_eq!((c.admin_listen, c.log_format, c.log_level), (None, LogFormat::Text, tracing::Level::INFO));
 }
 

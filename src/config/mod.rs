@@ -118,6 +118,12 @@ pub struct Config {
     pub max_fetch_bytes: usize,
     pub max_fetch_wait: Duration,
     pub admin_listen: Option<SocketAddr>,
+    /// Names with commas between them.
+    pub admin_hosts: Option<String>,
+    /// Zero: only when somebody asks.
+    pub census_interval: Duration,
+    pub metrics_group_series_max: usize,
+    pub metrics_partition_lag: bool,
     /// The limit of open files of this process, of which [`Config::own_open_files`] are its own.
     pub open_files: u64,
     pub log_format: LogFormat,

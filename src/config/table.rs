@@ -351,7 +351,17 @@ pub const SETTINGS: &[Setting] = &[
     row(LIMITS, "max_fetch_wait", time(ms(1), secs(HOUR)), Some("5min"),
         "How long a Fetch may wait for records, whatever the client asks."),
     row(REPORTING, "admin_listen", Kind::OptionalAddress, Some("none"),
-        "Where a live page, /metrics, /healthz and /readyz are served over HTTP. Nobody is asked who they are there: keep it private."),
+        "Where a live page, /metrics, /healthz, /readyz and the API are served over HTTP. Nobody is asked who they are there: keep it private."),
+    row(REPORTING, "admin_hosts", Kind::Text, None,
+        "Names beside IP addresses and localhost by which browsers may ask for the page and the API of admin_listen, with \
+         commas between them; *: any name."),
+    row(REPORTING, "census_interval", time_or_zero(secs(1), secs(HOUR), "only when somebody asks"), Some("5s"),
+        "How often groups and partitions are gone through for the lag of consumers, where there is an admin_listen; less \
+         often where that takes long."),
+    row(REPORTING, "metrics_group_series_max", count(0, 100_000), Some("1000"),
+        "Groups whose lag /metrics shows: those that lag the most."),
+    row(REPORTING, "metrics_partition_lag", Kind::Bool, Some("false"),
+        "Whether /metrics shows the lag of each group on each partition, too: the 10,000 largest."),
     row(REPORTING, "log_format", Kind::Choice(&["text", "json"]), Some("text"),
         "How log lines are written to stderr."),
     row(REPORTING, "log_level", Kind::Choice(&["error", "warn", "info", "debug", "trace"]), Some("info"),

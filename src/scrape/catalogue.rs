@@ -16,7 +16,9 @@ use crate::net::request_stats::ApiStats;
 /// All families, as of a shard on which everything has happened once, with an Iggy listener and a lane to Iggy. Their
 /// names, helps and labels are those of any scrape; their values are nobody's.
 pub fn families() -> Vec<Family> {
-    super::families(&[shard()], &[Arc::new(ShardStats::default())], 1, 1)
+    let mut all = super::families(&[shard()], &[Arc::new(ShardStats::default())], 1, 1);
+    all.extend(crate::watch::lag::example());
+    all
 }
 
 fn shard() -> ShardScrape {

@@ -8,7 +8,11 @@ use super::gateway::Gateway;
 
 /// Where the gateway says that its metrics are.
 pub fn admin(gateway: &Gateway) -> SocketAddr {
-    let banner = gateway.until_logged(&["http://", "/healthz"]);
+    gateway.until_logged(&["http://", "/healthz"]);
+    // After a restart there are several.
+    let written = gateway.written();
+    let is_banner = |line: &&str| line.contains("http://") && line.contains("/healthz");
+    let banner = written.lines().rfind(is_banner).expect("it was there");
     let at = banner.find("http://").expect("the banner names the admin address") + "http://".len();
     let end = at + banner[at..].find('/').expect("a path");
     banner[at..end].parse().expect("an address")

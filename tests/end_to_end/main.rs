@@ -38,3 +38,4 @@ mod stalls;
 mod starts;
 mod topic_settings;
 mod topics;
+mod watching;

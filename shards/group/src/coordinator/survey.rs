@@ -5,6 +5,7 @@ use super::Coordinator;
 use super::ctx::Phase;
 use super::group::{Group, State};
 use super::offsets::Offsets;
+use super::stats::Rebalances;
 use crate::Text;
 use crate::limits::SURVEY_SLICE;
 
@@ -52,6 +53,10 @@ pub struct SurveyedGroup {
     pub generation: i32,
     /// How many members.
     pub members: usize,
+    /// The member that assigns; none in a group of KIP-848.
+    pub leader: Option<Text>,
+    /// What its rebalances came to.
+    pub rebalances: Rebalances,
     /// All its offsets are in memory; a store that tells of them later may not have.
     pub knows_offsets: bool,
     /// The offsets begin here; else they go on from the page before. Where a group begins a second time, its keys have
@@ -141,6 +146,8 @@ impl Group {
             },
             generation: consumer.map_or(self.generation, |consumer| consumer.epoch()),
             members: consumer.map_or(self.members.len(), |consumer| consumer.member_count()),
+            leader: self.leader.map(|slot| self.member(slot).member_id.clone()),
+            rebalances: self.rebalances,
             knows_offsets: !self.offsets_missing,
             is_begin: from.is_none(),
             has_more: next.is_some(),

@@ -1,0 +1,108 @@
+//! `/api`: what the page shows, as JSON. Version 1 of its shapes: fields are added, and none changes what it means.
+//!
+//! Times are ms since the epoch, durations ms unless named otherwise, and what is not known is `null`. Every list is
+//! bounded. Nothing can be changed here. Nobody is asked who they are, so a browser must not be led here by a name that
+//! somebody else controls (DNS rebinding): the `Host` of a request must be an IP address, `localhost`, or one of
+//! `admin_hosts`. `/metrics`, `/healthz` and `/readyz` answer to any name, since scrapers and probes use whatever theirs is.
+
+mod group;
+mod groups;
+mod hosts;
+mod overview;
+mod query;
+mod topic;
+mod topics;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde_json::{Value, json};
+
+pub use hosts::{Hosts, known_host};
+
+use crate::watch::Watch;
+
+/// Why there is no answer.
+pub(super) enum Refused {
+    /// The request makes no sense: 400.
+    Bad(String),
+    /// There is no such thing: 404.
+    Missing(String),
+    /// Shards do not answer: 503.
+    Unavailable,
+}
+
+type Answer = Result<Value, Refused>;
+
+/// The routes; `hosts` are the names by which they may be asked.
+pub fn router(watch: Arc<Watch>, hosts: Arc<Hosts>) -> Router {
+    Router::new()
+        .route("/api/overview", get(overview_page))
+        .route("/api/groups", get(groups_page))
+        .route("/api/groups/", get(async |state, query| group_page(Path(String::new()), state, query).await))
+        .route("/api/groups/{group}", get(group_page))
+        .route("/api/topics", get(topics_page))
+        .route("/api/topics/{topic}", get(topic_page))
+        .route("/api/{*other}", get(nothing))
+        .layer(axum::middleware::from_fn_with_state(hosts, known_host))
+        .with_state(watch)
+}
+
+async fn overview_page(State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
+    respond(query::Query::parse(query.as_deref(), &[]).map_err(Refused::Bad).and_then(|_| overview::overview(&watch)))
+}
+
+async fn groups_page(State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
+    respond(groups::groups(&watch, query.as_deref()).await)
+}
+
+async fn group_page(Path(group): Path<String>, State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
+    let asked = query::Query::parse(query.as_deref(), &[]).map_err(Refused::Bad);
+    respond(match asked {
+        Ok(_) => group::group(&watch, &group).await,
+        Err(refused) => Err(refused),
+    })
+}
+
+async fn topics_page(State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
+    respond(topics::topics(&watch, query.as_deref()).await)
+}
+
+async fn topic_page(Path(topic): Path<String>, State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
+    let asked = query::Query::parse(query.as_deref(), &[]).map_err(Refused::Bad);
+    respond(match asked {
+        Ok(_) => topic::topic(&watch, &topic).await,
+        Err(refused) => Err(refused),
+    })
+}
+
+async fn nothing() -> Response {
+    let there = "there are /api/overview, /api/groups, /api/groups/GROUP, /api/topics and /api/topics/TOPIC";
+    respond(Err(Refused::Missing(there.into())))
+}
+
+fn respond(answer: Answer) -> Response {
+    let (status, body) = match answer {
+        Ok(body) => (StatusCode::OK, body),
+        Err(Refused::Bad(why)) => (StatusCode::BAD_REQUEST, json!({"error": why})),
+        Err(Refused::Missing(why)) => (StatusCode::NOT_FOUND, json!({"error": why})),
+        Err(Refused::Unavailable) => {
+            (StatusCode::SERVICE_UNAVAILABLE, json!({"error": "shards do not answer: see /readyz"}))
+        }
+    };
+    let headers = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (status, headers, body.to_string()).into_response()
+}
+
+/// A number that is finite, to two digits behind the point; `null` for one that is not known.
+pub(super) fn number(value: impl Into<Option<f64>>) -> Value {
+    value.into().filter(|value| value.is_finite()).map_or(Value::Null, |value| json!((value * 100.0).round() / 100.0))
+}
