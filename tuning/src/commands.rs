@@ -1,8 +1,10 @@
 //! What a host's own tools say of it, where no file does.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +19,17 @@ const OUTPUT_BYTES_MAX: u64 = 32 << 20;
 /// Where tools are looked for besides `PATH`, which has the latter ones for root only.
 const DIRECTORIES: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// What tools have told already, by their words.
+pub(crate) type Told = Arc<Mutex<BTreeMap<String, Reading>>>;
+
 impl Host {
+    /// What a [command](Self::command) printed when it was first asked: of what does not change while a host is looked
+    /// at, and takes long to tell. `ss -p` looks at every open file of the host.
+    pub fn command_once(&self, words: &[&str]) -> Reading {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.entry(words.join(" ")).or_insert_with(|| self.command(words)).clone()
+    }
+
     /// What a tool that only reads prints on its standard output: `["ethtool", "-l", "eth0"]`. Absent when it is not
     /// installed; unread, with its own words, when it fails.
     ///
@@ -140,6 +152,19 @@ mod tests {
         let read = run(&["sleep", "600"], Duration::from_millis(50));
         assert!(matches!(&read, Reading::Unread(why) if why.contains("no answer")), "{read:?}");
         assert!(start.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn what_is_asked_once_is_told_the_same_again() {
+        let tree = tempfile::tempdir().unwrap();
+        std::fs::create_dir(tree.path().join("commands")).unwrap();
+        let file = tree.path().join("commands/ss -ltnp");
+        let host = Host::below(tree.path());
+        for text in ["first", "second"] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(host.command_once(&["ss", "-ltnp"]), Reading::Text("first".into()));
+            assert_eq!(host.command(&["ss", "-ltnp"]), Reading::Text(text.into()));
+        }
     }
 
     #[test]

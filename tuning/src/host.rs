@@ -3,6 +3,8 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::commands::Told;
+
 /// Where a host's files are.
 ///
 /// Below `/` it is this machine. Below any other root it is what that tree holds, and nothing of this machine is
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct Host {
     root: PathBuf,
     io_uring: Option<Probe>,
+    pub(crate) told: Told,
 }
 
 /// Tries something on the machine that this runs on.
@@ -33,12 +36,12 @@ pub enum Reading {
 impl Host {
     /// The machine that this runs on.
     pub fn live() -> Host {
-        Host { root: "/".into(), io_uring: None }
+        Host { root: "/".into(), io_uring: None, told: Told::default() }
     }
 
     /// The host whose files are below `root`.
     pub fn below(root: impl Into<PathBuf>) -> Host {
-        Host { root: root.into(), io_uring: None }
+        Host { root: root.into(), io_uring: None, told: Told::default() }
     }
 
     /// With what tries io_uring on the machine that this runs on, which takes system calls.
@@ -91,6 +94,15 @@ impl Host {
             .and_then(|mut file| file.read_exact(&mut bytes))
             .map(|()| bytes)
             .map_err(|error| missing(path, &error))
+    }
+
+    /// Where a symbolic link points; in a tree without links, what the file in its place holds.
+    pub fn link(&self, path: impl AsRef<Path>) -> Reading {
+        match std::fs::read_link(self.at(&path)) {
+            Ok(target) => Reading::Text(target.to_string_lossy().into_owned()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.read(path),
+            Err(error) => missing(path.as_ref(), &error),
+        }
     }
 
     /// Names in a directory, in order of their numbers and letters; none where there is no such directory.

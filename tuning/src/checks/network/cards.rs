@@ -102,7 +102,7 @@ fn by_address(look: Look<'_>) -> BTreeSet<String> {
     if wanted.is_empty() {
         return BTreeSet::new();
     }
-    let addresses = look.host.command(&["ip", "-o", "addr", "show"]);
+    let addresses = look.host.command_once(&["ip", "-o", "addr", "show"]);
     let lines = addresses.text().unwrap_or("").lines();
     lines.filter_map(address).filter(|(_, address)| wanted.contains(address)).map(|(name, _)| name.to_owned()).collect()
 }

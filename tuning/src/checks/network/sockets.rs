@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use crate::check::Look;
 use crate::host::Reading;
 
+use super::gateway;
+
 /// A TCP socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Socket {
@@ -19,6 +21,8 @@ pub(super) struct Socket {
     pub(super) keepalive: bool,
     /// Whether no timer runs at all.
     pub(super) idle: bool,
+    /// What its owner's descriptor is called by.
+    inode: u64,
 }
 
 /// A listening socket.
@@ -56,6 +60,7 @@ fn socket(line: &str) -> Option<Socket> {
         waiting: u64::from_str_radix(waiting, 16).ok()?,
         keepalive: timer == "02",
         idle: timer == "00",
+        inode: words.nth(3)?.parse().ok()?,
     })
 }
 
@@ -74,21 +79,38 @@ fn address(text: &str) -> Option<IpAddr> {
 
 /// The listeners on a port, from `ss -ltnp`; where that is not installed from `/proc`, which knows less.
 pub(super) fn listeners(look: Look<'_>, port: u16) -> Result<Vec<Listener>, Reading> {
-    match look.host.command(&["ss", "-ltnp"]) {
+    match look.host.command_once(&["ss", "-ltnp"]) {
         Reading::Text(text) => Ok(text.lines().filter_map(listener).filter(|one| one.port == port).collect()),
         Reading::Absent => {
             let listening = all(look).into_iter().filter(|socket| socket.listening && socket.port == port);
+            let owners = of_gateways(look);
             let listener = |socket: Socket| Listener {
                 address: socket.ip.to_string(),
                 port,
                 waiting: socket.waiting,
                 backlog: None,
-                owner: None,
+                owner: owners.get(&socket.inode).cloned(),
             };
             Ok(listening.map(listener).collect())
         }
         reading => Err(reading),
     }
+}
+
+/// The sockets of each gateway that runs, by inode: its name and its process. None of other users' for whoever is not root.
+fn of_gateways(look: Look<'_>) -> BTreeMap<u64, (String, u32)> {
+    let processes = look.host.list("/proc").unwrap_or_default();
+    let mut owners = BTreeMap::new();
+    for pid in processes.iter().filter_map(|name| name.parse::<u32>().ok()) {
+        let name = look.host.read(format!("/proc/{pid}/comm"));
+        let Some(name) = name.text().filter(|name| gateway::is_gateway(name)) else { continue };
+        for descriptor in look.host.list(format!("/proc/{pid}/fd")).unwrap_or_default() {
+            let target = look.host.link(format!("/proc/{pid}/fd/{descriptor}"));
+            let inode = target.text().and_then(|text| text.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+            owners.extend(inode.map(|inode: u64| (inode, (name.to_owned(), pid))));
+        }
+    }
+    owners
 }
 
 /// A line of `ss -ltnp`.
@@ -127,14 +149,30 @@ mod tests {
         assert_eq!(socket(head), None);
         let line = "   1: 0100007F:2384 0100007F:D431 01 00000000:00000000 02:000003E8 00000000  1000        0 4711 2";
         let ip = IpAddr::from([127, 0, 0, 1]);
-        let want =
-            Socket { ip, port: 9092, established: true, listening: false, waiting: 0, keepalive: true, idle: false };
+        let want = Socket {
+            ip,
+            port: 9092,
+            established: true,
+            listening: false,
+            waiting: 0,
+            keepalive: true,
+            idle: false,
+            inode: 4711,
+        };
         assert_eq!(socket(line), Some(want));
         let six = "   0: 00000000000000000000000001000000:2384 00000000000000000000000000000000:0000 0A 00000000:00000003 \
                    00:00000000 00000000     0        0 17 1";
         let ip = "::1".parse().unwrap();
-        let want =
-            Socket { ip, port: 9092, established: false, listening: true, waiting: 3, keepalive: false, idle: true };
+        let want = Socket {
+            ip,
+            port: 9092,
+            established: false,
+            listening: true,
+            waiting: 3,
+            keepalive: false,
+            idle: true,
+            inode: 17,
+        };
         assert_eq!(socket(six), Some(want));
         assert_eq!(socket("0: 0100:2384 00:00 01 0:0 00:0"), None);
     }

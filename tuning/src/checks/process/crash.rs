@@ -35,7 +35,11 @@ fn core_pattern(look: Look<'_>) -> Found {
     if limit.as_deref() == Some("0") && asks {
         return Found::fine(read, want);
     }
-    Found::wrong(Verdict::Advice, read, want, vec![Fix::Unit("[Service] LimitCORE=0".into())])
+    let fix = match look.host.is_container() {
+        true => Fix::Advice("docker run --ulimit core=0".into()),
+        false => Fix::Unit("[Service] LimitCORE=0".into()),
+    };
+    Found::wrong(Verdict::Advice, read, want, vec![fix])
 }
 
 /// The soft limit on a dump's size, of `/proc/PID/limits`.

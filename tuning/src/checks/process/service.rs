@@ -35,7 +35,7 @@ impl Service {
             }
             None => SERVICE.to_owned(),
         };
-        let shown = look.host.command(&["systemctl", "show", &name]);
+        let shown = look.host.command_once(&["systemctl", "show", &name]);
         let loaded =
             shown.text().map(properties).filter(|all| all.get("LoadState").is_some_and(|state| state == "loaded"));
         let properties = loaded.or_else(|| installed(look, &name));

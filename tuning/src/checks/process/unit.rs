@@ -3,6 +3,7 @@
 use crate::check::{Area, Check, Found, Look, Verdict};
 use crate::cpu_set::CpuSet;
 use crate::fix::Fix;
+use crate::needs;
 
 use super::service::Service;
 
@@ -79,19 +80,16 @@ fn scheduling(_look: Look<'_>, service: &Service) -> Found {
     Found::wrong(Verdict::Warning, read, want, vec![Fix::Unit("[Service] CPUSchedulingPolicy=other".into())])
 }
 
-/// What the gateway keeps open beside its connections, with room for some partitions.
-const FILES_BESIDE: u64 = 1024;
-
-/// The least locked memory that io_uring's runtime starts with.
-const MEMLOCK_MIN: u64 = 512 << 10;
-
 fn limits(look: Look<'_>, service: &Service) -> Found {
-    let files = look.plan.connections.saturating_mul(6) / 5 + FILES_BESIDE;
-    let want = format!("LimitMEMLOCK=infinity (at least {MEMLOCK_MIN}), LimitNOFILE >= {files}");
+    let shards = look.shards() as u64;
+    // What the rings of old kernels take as well is `memlock`'s to say.
+    let memlock = needs::memlock_bytes(shards, false);
+    let files = needs::open_files(shards, look.plan.connections);
+    let want = format!("LimitMEMLOCK=infinity (at least {memlock}), LimitNOFILE >= {files} and one for each partition");
     let value = |name: &str| service.get(name).map(|text| (text, hard_limit(text)));
     let mut read = Vec::new();
     let mut fixes = Vec::new();
-    for (name, least, fix) in [("LimitMEMLOCK", MEMLOCK_MIN, "infinity"), ("LimitNOFILE", files, "1048576")] {
+    for (name, least, fix) in [("LimitMEMLOCK", memlock, "infinity"), ("LimitNOFILE", files, "1048576")] {
         match value(name) {
             Some((text, limit)) => {
                 read.push(format!("{name}={text}"));
