@@ -1,6 +1,7 @@
 //! What the host must allow, found out before an executor would panic over it.
 
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::limits::MEMLOCK_BYTES_MIN;
 
@@ -26,10 +27,10 @@ pub fn check_host() -> io::Result<()> {
     check_memlock()
 }
 
-/// Tries to make a ring.
+/// Tries to make a ring, and asks it what it can do.
 ///
 /// # Errors
-/// Why there is none, and what to do about it.
+/// Why there is none, or what it cannot do, and what to do about it.
 pub fn check_io_uring() -> io::Result<()> {
     // The kernel's `io_uring_params`: 120 bytes, all zero for a plain ring.
     let mut params = [0u64; 15];
@@ -37,8 +38,8 @@ pub fn check_io_uring() -> io::Result<()> {
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 8, params.as_mut_ptr()) };
     if ring >= 0 {
         // SAFETY: the descriptor has just been made by the kernel and nobody else knows it.
-        unsafe { libc::close(ring as i32) };
-        return Ok(());
+        let ring = unsafe { OwnedFd::from_raw_fd(ring as i32) };
+        return check_operations(&ring);
     }
     let error = io::Error::last_os_error();
     let fix = match error.raw_os_error() {
@@ -52,6 +53,107 @@ pub fn check_io_uring() -> io::Result<()> {
         _ => "io_uring_setup failed",
     };
     Err(io::Error::new(error.kind(), format!("{fix} ({error})")))
+}
+
+/// What the runtime asks of a ring, by the kernel's numbers: it ends the process where one is missing.
+const OPERATIONS: [(u8, &str); 23] = [
+    (0, "NOP"),
+    (1, "READV"),
+    (2, "WRITEV"),
+    (3, "FSYNC"),
+    (4, "READ_FIXED"),
+    (5, "WRITE_FIXED"),
+    (6, "POLL_ADD"),
+    (7, "POLL_REMOVE"),
+    (9, "SENDMSG"),
+    (10, "RECVMSG"),
+    (11, "TIMEOUT"),
+    (12, "TIMEOUT_REMOVE"),
+    (13, "ACCEPT"),
+    (15, "LINK_TIMEOUT"),
+    (16, "CONNECT"),
+    (17, "FALLOCATE"),
+    (18, "OPENAT"),
+    (19, "CLOSE"),
+    (21, "STATX"),
+    (22, "READ"),
+    (23, "WRITE"),
+    (26, "SEND"),
+    (27, "RECV"),
+];
+
+/// As many as the kernel tells of at most: their numbers are bytes.
+const OPERATIONS_MAX: usize = 256;
+
+/// The kernel's number of the question what a ring can do.
+const IORING_REGISTER_PROBE: libc::c_uint = 8;
+
+/// Of an operation: it can be done.
+const IO_URING_OP_SUPPORTED: u16 = 1;
+
+/// The kernel's `io_uring_probe_op`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Operation {
+    number: u8,
+    _reserved: u8,
+    flags: u16,
+    _reserved_too: u32,
+}
+
+/// The kernel's `io_uring_probe`, with room for all operations.
+#[repr(C)]
+struct Probe {
+    last: u8,
+    count: u8,
+    _reserved: u16,
+    _reserved_too: [u32; 3],
+    operations: [Operation; OPERATIONS_MAX],
+}
+
+const _: () = assert!(size_of::<Operation>() == 8 && size_of::<Probe>() == 16 + 8 * OPERATIONS_MAX);
+
+fn check_operations(ring: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the struct is plain old data, and the kernel wants it zeroed.
+    let mut probe: Probe = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most a head and `OPERATIONS_MAX` operations at `probe`, which has that much room.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_io_uring_register,
+            ring.as_raw_fd(),
+            IORING_REGISTER_PROBE,
+            &raw mut probe,
+            OPERATIONS_MAX as libc::c_uint,
+        )
+    };
+    if done < 0 {
+        let error = io::Error::last_os_error();
+        let fix = match error.raw_os_error() {
+            Some(libc::EPERM) => "allow io_uring_register in the seccomp profile as well",
+            _ => "Linux 5.8 or newer is needed",
+        };
+        let told = format!("io_uring does not tell what it can do here: {fix} ({error})");
+        return Err(io::Error::new(error.kind(), told));
+    }
+    let told = &probe.operations[..usize::from(probe.count)];
+    let missing = missing(|number| {
+        told.iter().any(|operation| operation.number == number && operation.flags & IO_URING_OP_SUPPORTED != 0)
+    });
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!(
+            "this kernel's io_uring cannot do {}: Linux 5.8 or newer, and not cut down, is needed",
+            missing.join(", ")
+        ),
+    ))
+}
+
+/// The names of those operations that cannot be done.
+fn missing(can: impl Fn(u8) -> bool) -> Vec<&'static str> {
+    OPERATIONS.iter().filter(|(number, _)| !can(*number)).map(|(_, name)| *name).collect()
 }
 
 fn check_memlock() -> io::Result<()> {
@@ -75,4 +177,27 @@ fn check_memlock() -> io::Result<()> {
 pub fn survive_file_size_limit() {
     // SAFETY: to ignore a signal installs no code.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_can_do_all_is_enough_and_what_it_cannot_do_is_named() {
+        assert!(missing(|_| true).is_empty());
+        assert_eq!(missing(|number| number != 13 && number != 27), ["ACCEPT", "RECV"]);
+        // The tests of this crate run executors, so this host has what they need.
+        check_io_uring().unwrap();
+    }
+
+    #[test]
+    fn operations_have_the_kernels_numbers() {
+        let numbered = |name: &str| OPERATIONS.iter().find(|(_, known)| *known == name).map(|(number, _)| *number);
+        let known = [("POLL_ADD", 6), ("ACCEPT", 13), ("CONNECT", 16), ("STATX", 21), ("SEND", 26), ("RECV", 27)];
+        for (name, number) in known {
+            assert_eq!(numbered(name), Some(number), "{name}");
+        }
+        assert!(OPERATIONS.is_sorted());
+    }
 }
