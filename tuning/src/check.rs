@@ -5,6 +5,7 @@ use crate::cpus;
 use crate::fix::Fix;
 use crate::host::{Host, Reading};
 use crate::plan::Plan;
+use crate::running::shard_threads;
 use crate::topology::Topology;
 
 /// Which part of a host a check looks at.
@@ -93,10 +94,12 @@ impl Look<'_> {
         Topology::read(self.host, self.plan.pid)
     }
 
-    /// How many shards the plan has: as many as CPUs are allowed, as `serve` has it, where it does not say.
+    /// How many shards the plan has; where it does not say, as many as the gateway that is looked at has, or as CPUs are
+    /// allowed, as `serve` has it.
     pub fn shards(&self) -> usize {
+        let running = || self.plan.pid.map(|pid| shard_threads(self.host, pid).len()).filter(|count| *count > 0);
         let allowed = || self.topology().map_or(1, |topology| topology.allowed.len());
-        self.plan.shards.unwrap_or_else(allowed).max(1)
+        self.plan.shards.or_else(running).unwrap_or_else(allowed).max(1)
     }
 
     /// The CPUs that shards should be pinned to, as `doctor cpus` chooses them; all that are allowed where they should

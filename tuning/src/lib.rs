@@ -17,6 +17,7 @@ mod kind;
 pub mod needs;
 pub mod plan;
 pub mod report;
+pub mod running;
 pub mod selftest;
 pub mod topology;
 

@@ -60,6 +60,17 @@ fn each_host_has_the_findings_that_are_written_down() {
 }
 
 #[test]
+fn a_gateway_that_runs_is_looked_at_instead_of_this_process() {
+    let host = Host::below(here("hosts/bare_metal".into()));
+    let plan = Plan { pid: Some(4711), data: "/var/lib/ringgate".into(), ..Plan::default() };
+    let running = report::findings(&host, &plan, |_| true);
+    let before = findings("bare_metal", Profile::Latency);
+    let differ = running.iter().zip(&before).filter(|(running, before)| running.found != before.found);
+    let text: String = differ.map(|(running, _)| written(running)).collect();
+    assert_eq!(held_against(here("outcomes/bare_metal/running.txt".into()), &text), None);
+}
+
+#[test]
 fn each_profile_has_the_severities_that_are_written_down() {
     let mut differences = Vec::new();
     for host in HOSTS {

@@ -11,7 +11,7 @@ mod threads;
 
 use crate::check::{Check, Look};
 use crate::cpu_set::CpuSet;
-use crate::host::Host;
+use crate::running;
 
 /// By file, in the order in which they are listed.
 pub const CHECKS: [&[Check]; 8] = [
@@ -43,10 +43,9 @@ struct Pinned {
 /// run on. `None` where shards are not pinned, or nobody knows.
 fn pinned(look: Look<'_>) -> Option<Pinned> {
     if let Some(pid) = look.plan.pid {
-        let cpus = shard_threads(look.host, pid)
-            .iter()
-            .filter_map(|thread| Some(thread.cpus.as_ref().filter(|cpus| cpus.len() == 1)?.iter().next()))
-            .collect::<Option<Vec<usize>>>()?;
+        let threads = running::shard_threads(look.host, pid).into_values();
+        let pinned = threads.filter(|thread| thread.cpus.len() == 1);
+        let cpus: Vec<usize> = pinned.filter_map(|thread| thread.cpus.iter().next()).collect();
         let text = format!("the shards of process {pid} are on CPUs {}", cpus.iter().copied().collect::<CpuSet>());
         return (!cpus.is_empty()).then_some(Pinned { cpus, text });
     }
@@ -60,33 +59,4 @@ fn pinned(look: Look<'_>) -> Option<Pinned> {
 fn cpus_that_count(look: Look<'_>) -> CpuSet {
     let running = look.plan.pid.and_then(|_| pinned(look));
     running.map_or_else(|| look.shard_cpus(), |pinned| pinned.cpus.into_iter().collect())
-}
-
-/// A thread of a running gateway.
-struct ShardThread {
-    /// Its directory.
-    directory: String,
-    /// Where it may run.
-    cpus: Option<CpuSet>,
-}
-
-/// The threads that are named for shards; of the two with one name the runtime's helper, which is not pinned, is left out.
-fn shard_threads(host: &Host, pid: u32) -> Vec<ShardThread> {
-    let tasks = format!("/proc/{pid}/task");
-    let mut names: Vec<String> = Vec::new();
-    let mut threads = Vec::new();
-    for task in host.list(&tasks).unwrap_or_default() {
-        let directory = format!("{tasks}/{task}");
-        let name = host.read(format!("{directory}/comm"));
-        let Some(name) = name.text().filter(|name| name.starts_with("shard-")) else { continue };
-        // A shard's own thread is made first, so its number is lower than its helper's.
-        if names.iter().any(|known| known == name) {
-            continue;
-        }
-        names.push(name.to_owned());
-        let status = host.read(format!("{directory}/status"));
-        let cpus = status.text().and_then(|text| crate::host::field(text, "Cpus_allowed_list")).and_then(CpuSet::list);
-        threads.push(ShardThread { directory, cpus });
-    }
-    threads
 }

@@ -57,12 +57,8 @@ fn bind(look: Look<'_>) -> Result<Found, Found> {
     };
     let away = pinned.cpus.iter().filter(|cpu| topology.node_of(**cpu) != Some(near)).count();
     let of_node = topology.allowed.iter().filter(|cpu| topology.node_of(*cpu) == Some(near)).count();
-    let read = format!(
-        "{}; {away} of {} are not on node {near}, where {} is attached",
-        pinned.text,
-        pinned.cpus.len(),
-        card.name
-    );
+    let count = pinned.cpus.len();
+    let read = format!("{}; {} of {count} on node {near}, where {} is attached", pinned.text, count - away, card.name);
     // More shards than the node has CPUs cannot all be on it.
     if away <= pinned.cpus.len().saturating_sub(of_node) {
         return Ok(Found::fine(read, want));

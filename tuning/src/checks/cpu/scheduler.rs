@@ -1,11 +1,11 @@
 //! What the scheduler and the kernel's own timers do to a shard.
 
-use super::shard_threads;
 use crate::check::{Area, Check, Found, Look, Verdict};
 use crate::checks::settings::{number, only_for_latency, only_of_its_own, settled, sysctl, sysctl_path};
 use crate::fix::{Fix, Knob};
 use crate::host::Reading;
 use crate::plan::Profile;
+use crate::running::shard_threads;
 
 /// See the [module](self).
 pub(super) const CHECKS: &[Check] = &[
@@ -136,7 +136,7 @@ fn rt_prio(look: Look<'_>) -> Result<Found, Found> {
         Some(pid) => {
             let stat = |directory: &str| look.host.read(format!("{directory}/stat")).text().and_then(scheduled);
             let threads = shard_threads(look.host, pid);
-            (threads.iter().map(|thread| stat(&thread.directory)).collect(), format!("shards of process {pid}"))
+            (threads.values().map(|thread| stat(&thread.directory)).collect(), format!("shards of process {pid}"))
         }
         None => (vec![look.process_file("stat").text().and_then(scheduled)], "what this shell starts".into()),
     };

@@ -1,11 +1,11 @@
 //! The gateway that runs on the host, if one does.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use crate::check::Look;
 use crate::cpu_set::CpuSet;
-use crate::host::{Reading, field};
+use crate::host::Reading;
+use crate::running;
 
 use super::sockets;
 
@@ -32,23 +32,10 @@ pub(super) fn is_gateway(name: &str) -> bool {
     name.starts_with("ringgate")
 }
 
-/// Where each of its shards may run, in the order of shards: its threads are called so. Those that help a shard bear
-/// its name as well, and may run anywhere, so of one name the narrowest counts.
+/// Where each of its shards may run, in the order of shards.
 pub(super) fn shards(look: Look<'_>) -> Vec<CpuSet> {
     let Some(pid) = pid(look) else { return Vec::new() };
-    let mut shards: BTreeMap<u32, CpuSet> = BTreeMap::new();
-    for task in look.host.list(format!("/proc/{pid}/task")).unwrap_or_default() {
-        let name = look.host.read(format!("/proc/{pid}/task/{task}/comm"));
-        let Some(shard) = name.text().and_then(|name| name.strip_prefix("shard-")?.parse().ok()) else { continue };
-        let status = look.host.read(format!("/proc/{pid}/task/{task}/status"));
-        let allowed = status.text().and_then(|text| field(text, "Cpus_allowed_list")).and_then(CpuSet::list);
-        let allowed = allowed.unwrap_or_default();
-        let known = shards.entry(shard).or_insert_with(|| allowed.clone());
-        if allowed.len() < known.len() {
-            *known = allowed;
-        }
-    }
-    shards.into_values().collect()
+    running::shard_threads(look.host, pid).into_values().map(|thread| thread.cpus).collect()
 }
 
 /// Its ports: the shared one, and one for each shard after it.
