@@ -31,6 +31,10 @@ conformance:
 book:
     BOOK_WRITE=1 cargo test --test book
 
+# Write down anew what the doctor's checks find on the tests' hosts, and docs/doctor.md from it
+outcomes:
+    OUTCOMES_WRITE=1 cargo test -p ringgate-tuning --test hosts --test reference
+
 # Every stock client's day: installs them, prints a table client x step
 clients *FLAGS:
     tests/clients/run {{ FLAGS }}
