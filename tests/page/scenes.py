@@ -87,7 +87,7 @@ GROUPS = [
     ("billing", 1_284_511, "Stable", 8), ("search-indexer", 48_210, "Stable", 12), ("mailer", 912, "PreparingRebalance", 3),
     ("audit-log", 0, "Stable", 2), ("fraud-detection", 0, "Stable", 6), ("nightly-export", 0, "Empty", 0),
     ("recommendations.v2", 0, "Stable", 4), ("warehouse-loader", 0, "CompletingRebalance", 5), ("sessions", 0, "Reconciling", 4),
-    ("thumbnails", 0, "Stable", 2), ("notifications-push", 0, "Stable", 1), ("old-reports", None, "Dead", 0),
+    ("thumbnails", 0, "Stable", 2), ("notifications-push", 0, "Stable", 1), ("old-reports", None, "Empty", 0),
 ]
 TOPICS = ["orders", "payments", "clicks", "users", "mails", "audit", "sessions", "images", "search-documents"]
 
@@ -206,10 +206,10 @@ def trouble(now, path):
     }
     history["shard_cpu"][1] = [min(1.0, cpu) for cpu in history["shard_cpu"][1]]
     health = {"status": "critical", "since": now - 12 * 60_000, "findings": [
-        {"severity": "critical", "kind": "stall", "subject": "shard 1", "text": "did not run for 612 ms; 3 stalls in the last 5 minutes", "since": now - 71_000},
-        {"severity": "warning", "kind": "hot_shard", "subject": "shard 1", "text": "takes 97 % of its CPU, the others 40 %", "since": now - 12 * 60_000},
-        {"severity": "warning", "kind": "group_lag", "subject": "group billing", "text": "is 1,284,511 records behind and falls behind by 412/s", "since": now - 12 * 60_000},
-        {"severity": "warning", "kind": "limit_hit", "subject": "limit max_connections", "text": "was hit 3 times in the last 5 minutes", "since": now - 4 * 60_000},
+        {"severity": "critical", "kind": "stall", "subject": "shard 1", "text": "Shard 1 did not run for over 250 ms.", "since": now - 71_000},
+        {"severity": "warning", "kind": "hot_shard", "subject": "shard 1", "text": "Shard 1 uses 97 % of a CPU, the others 40 % each.", "since": now - 12 * 60_000},
+        {"severity": "warning", "kind": "group_lag", "subject": "group billing", "text": "Its lag has grown for over a minute and is 1284511 records.", "since": now - 12 * 60_000},
+        {"severity": "warning", "kind": "limit_hit", "subject": "limit max_connections", "text": "Clients met the limit max_connections, 31244 times since the start.", "since": now - 4 * 60_000},
     ]}
     limits = [{"limit": "max_connections", "hits": 31_244, "last": now - 8_000}, {"limit": "max_in_flight_bytes", "hits": 2, "last": now - 3_700_000}]
     apis = [api("Produce", 2_081.0, 1.9, 38.2, 260.4, 611.0, 4.2), api("Fetch", 5_120.4, 0.31, 12.0, 88.0, 240.0), api("Heartbeat", 16.0, 0.05, 6.1, 6.1, 6.1),
@@ -229,7 +229,7 @@ def many(now, path):
     cpus = [min(1.0, max(0.02, dice.gauss(0.38, 0.14))) for _ in range(64)]
     cpus[41], cpus[7] = 0.99, 0.93
     shards = [shard(at, cpu, hot=cpu > 0.9) for at, cpu in enumerate(cpus)]
-    health = {"status": "warning", "since": now - 190_000, "findings": [{"severity": "warning", "kind": "hot_shard", "subject": f"shard {at}", "text": f"takes {cpus[at]:.0%} of its CPU, the median is 38 %", "since": now - 190_000} for at in (41, 7)]}
+    health = {"status": "warning", "since": now - 190_000, "findings": [{"severity": "warning", "kind": "hot_shard", "subject": f"shard {at}", "text": f"Shard {at} uses {cpus[at] * 100:.0f} % of a CPU, the others 38 % each.", "since": now - 190_000} for at in (41, 7)]}
     totals = {"groups": 100_000, "members": 400_021, "connections": 81_022, "topics": 31_000, "partitions": 1_204_551, "lag": 834_112_004}
     history = {"lag": wave(834_112_004, 12_000_000, 3), "connections": wave(81_022, 300, 4)}
     lags = [{"group": name, "state": state, "members": members, "lag": lag, "since": now - 7_000_000, "per_second": -1.0} for name, lag, state, members in MANY_LAGGING]
@@ -249,7 +249,7 @@ def hostile(now, path):
 def iggy(now, path):
     """On an Iggy server: no store of its own, a lane instead, and one shard."""
     whole = overview(now, [shard(0, 0.44)], store=False, gateway={"store": "iggy", "where": "iggy://10.20.0.9:8090", "fsync": None})
-    whole["lane"] = {"p50": 0.8, "p99": 3.1, "waiting": 2.0}
+    whole["lane"] = {"calls": 812.0, "p50": 0.8, "p99": 3.1, "in_flight": 2, "failures": 0.4, "lease": 27_412}
     return routed(now, path, whole, GROUPS[3:], TOPICS)
 
 

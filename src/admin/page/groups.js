@@ -4,7 +4,7 @@ import { NONE, ago, count, lasting, latency, plural, ranges, short } from './for
 import { chart } from './charts.js';
 import { facts, finder, groupLink, lagged, pager, section, shardLink, sinceCell, state, table, topicLink } from './parts.js';
 
-const STATES = ['Stable', 'PreparingRebalance', 'CompletingRebalance', 'Assigning', 'Reconciling', 'Empty', 'Dead'];
+const STATES = ['Stable', 'PreparingRebalance', 'CompletingRebalance', 'Assigning', 'Reconciling', 'Empty'];
 /// Rows of a table before the rest is folded away.
 const ROWS_SHOWN = 100;
 

@@ -74,7 +74,7 @@ const header = () => {
   const health = all.answer?.health;
   const current = all.state();
   const status = current === 'live' && health ? health.status : current === 'live' ? 'stale' : current === 'resuming' ? 'starting' : current;
-  const says = current === 'stale' ? `No answer for ${span(all.age())}` : current !== 'live' || !health ? (all.missing || 'Asking…') : health.status === 'ok' ? WORDS.ok : plural(health.findings.length, 'finding');
+  const says = current === 'stale' ? `No answer for ${span(all.age())}` : current !== 'live' || !health ? (all.missing || 'Asking…') : health.status === 'ok' ? WORDS.ok : plural(health.findings.length + (health.findings_left_out || 0), 'finding');
   const chip = document.getElementById('chip');
   chip.className = `chip ${status}`;
   chip.firstElementChild.textContent = SIGNS[status] || SIGNS.stale;
@@ -84,7 +84,7 @@ const header = () => {
   document.title = `${status === 'ok' || status === 'starting' ? '' : `${SIGNS[status] || SIGNS.stale} ${says} · `}${title} · ringgate`;
   // Read aloud when it changes, and not each second with its age.
   const aloud = current === 'stale' ? 'The gateway does not answer. What is shown is old.'
-    : current === 'live' && health ? [verdictText(health), ...health.findings.map((finding) => visible(`${finding.subject}: ${finding.text}`))].join('. ') : '';
+    : current === 'live' && health ? [verdictText(health), ...health.findings.map((finding) => visible(finding.text))].join('. ') : '';
   const place = document.getElementById('aloud');
   if (aloud && place.textContent !== aloud) place.textContent = aloud;
 };

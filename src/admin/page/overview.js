@@ -1,10 +1,12 @@
 // The first page: is it well, which groups lag, which shard is hot, how slow is it, and since when.
 import { h, named } from './dom.js';
-import { NONE, ago, bothBytes, count, lasting, latency, perSecond, percent, plural, short } from './format.js';
+import { NONE, ago, bothBytes, count, lasting, latency, perSecond, percent, plural, short, span } from './format.js';
 import { chart, spark, spread } from './charts.js';
 import { shardHistory, strip } from './heat.js';
-import { WORDS, facts, groupLink, section, shardLink, sign, state, subjectLink, table, trend } from './parts.js';
+import { WORDS, facts, groupLink, section, shardLink, sign, state, table, told, trend } from './parts.js';
 
+/// Their requests wait for records or for other members, so that how long they take is no fault; p99 of all leaves them out.
+const WAITING = new Set(['Fetch', 'JoinGroup', 'SyncGroup']);
 /// Rows of groups that lag; the list has all.
 const LAGGING_SHOWN = 8;
 /// Rows of the table of shards before the rest is folded away.
@@ -13,7 +15,7 @@ const SHARDS_SHOWN = 8;
 export const overview = (answer, now) => [
   h('h1', { class: 'unseen', 'data-key': 'h1' }, 'Overview'),
   verdict(answer, now),
-  answer.totals.topics || answer.totals.groups ? null : beginning(answer.gateway),
+  answer.totals.topics === 0 && answer.totals.groups === 0 ? beginning(answer.gateway) : null,
   tiles(answer),
   h('div', { class: 'columns', 'data-key': 'columns' }, lagging(answer, now), shards(answer)),
   slowness(answer),
@@ -22,8 +24,8 @@ export const overview = (answer, now) => [
   gateway(answer, now),
 ];
 
-export const verdictText = ({ status, findings }) => (status === 'ok' ? WORDS.ok
-  : `${WORDS[status] || status}: ${plural(findings.length, 'finding')}`);
+export const verdictText = ({ status, findings, findings_left_out: left }) => (status === 'ok' ? WORDS.ok
+  : `${WORDS[status] || status}: ${plural(findings.length + (left || 0), 'finding')}`);
 
 const verdict = ({ health, totals, shards }, now) => h('section', { class: `verdict ${health.status}`, 'data-key': 'verdict', 'aria-label': 'Health' },
   sign(health.status),
@@ -32,8 +34,8 @@ const verdict = ({ health, totals, shards }, now) => h('section', { class: `verd
     health.findings.length
       ? h('ul', { class: 'findings' }, health.findings.map((finding) => h('li', { 'data-key': `${finding.kind} ${finding.subject}` },
         h('span', { class: `badge ${finding.severity}` }, WORDS[finding.severity] || finding.severity),
-        h('span', { class: 'text' }, h('b', {}, subjectLink(finding.subject)), finding.subject ? ': ' : '', named(finding.text)),
-        h('span', { class: 'since' }, 'for ', lasting(finding.since, now)))))
+        h('span', { class: 'text' }, told(finding)),
+        h('span', { class: 'since' }, 'for ', lasting(finding.since, now)))), health.findings_left_out ? h('li', {}, h('span', {}, ''), h('span', { class: 'text' }, `and ${health.findings_left_out} more`)) : null)
       : h('p', { class: 'calm' }, `${plural(shards.length, 'shard')}, ${plural(totals.connections, 'connection')}, ${plural(totals.groups, 'group')}, ${plural(totals.topics, 'topic')}. Nothing to report.`)));
 
 const beginning = ({ nodes }) => {
@@ -95,9 +97,9 @@ const slowness = ({ history, apis }) => {
   const from = Math.min(...all) / 1.5;
   const to = Math.max(...all, from * 10) * 1.2;
   return section('slowness', 'How slow',
-    chart({ id: 'p99', title: 'Latency of requests, p99', from: history.from, step: history.step, series: [{ name: 'p99', ys: history.p99 || [], colour: 'var(--c0)' }], show: latency, log: true, height: 190, nothing: 'no request was answered yet' }),
+    chart({ id: 'p99', title: 'Latency of requests, p99, without Fetch, JoinGroup and SyncGroup, which wait', from: history.from, step: history.step, series: [{ name: 'p99', ys: history.p99 || [], colour: 'var(--c0)' }], show: latency, log: true, height: 190, nothing: 'no request was answered yet' }),
     seen.length ? table('apis', 'Requests by API over the last seconds', [
-      ['API', '', (row) => row.api],
+      ['API', '', (row) => [row.api, WAITING.has(row.api) ? h('small', {}, 'waits, too') : null]],
       ['Requests', 'num', (row) => perSecond(row.requests)],
       ['Errors', 'num', (row) => (row.errors ? h('span', { class: 'loud' }, perSecond(row.errors)) : '0')],
       ['p50', 'num wide', (row) => latency(row.p50)],
@@ -141,7 +143,11 @@ const storage = ({ store, lane, gateway: { store: kind, where, fsync } }) => sec
     store?.sync_p99 == null && store?.sync_p50 == null ? null : ['Sync, p50 and p99', `${latency(store.sync_p50)}, ${latency(store.sync_p99)}`],
     store ? ['Write, p99', latency(store.write_p99)] : null,
     store ? ['Appends in a write', short(store.batch)] : null,
-    ...Object.entries(lane || {}).map(([name, value]) => [`Lane, ${name.replaceAll('_', ' ')}`, /p\d+$|lag|_ms$/.test(name) ? latency(value) : short(value)]),
+    lane && ['Calls on Iggy', perSecond(lane.calls)],
+    lane && ['Call, p50 and p99', `${latency(lane.p50)}, ${latency(lane.p99)}`],
+    lane && ['Calls under way', short(lane.in_flight)],
+    lane && ['Calls that failed', lane.failures ? h('span', { class: 'loud' }, perSecond(lane.failures)) : perSecond(lane.failures)],
+    lane && ['Lease, still good for', lane.lease == null ? NONE : lane.lease ? span(lane.lease) : h('span', { class: 'loud' }, 'lost: groups are not answered')],
   ]));
 
 const limits = (answer, now) => section('limits', 'Limits hit',

@@ -14,16 +14,25 @@ export const groupLink = (name) => linked('groups', name);
 export const topicLink = (name) => linked('topics', name);
 export const shardLink = (shard) => (shard == null ? NONE : h('a', { href: `#/shards/${shard}` }, `${shard}`));
 
-/// What a finding or limit is about, as a link where there is a page for it.
-export const subjectLink = (subject) => {
+/// What a finding is about, as a link where there is a page for it.
+const subjectLink = (subject, shown) => {
   const [, kind, name] = /^(shard|group|topic) ([^]+)$/.exec(subject || '') || [];
-  if (kind === 'group') return h('a', { href: `#/groups/${encodeURIComponent(name.toWellFormed())}` }, named(subject));
-  if (kind === 'topic') return h('a', { href: `#/topics/${encodeURIComponent(name.toWellFormed())}` }, named(subject));
-  if (kind === 'shard' && /^\d+$/.test(name)) return h('a', { href: `#/shards/${name}` }, subject);
-  return subject ? named(subject) : null;
+  if (kind === 'group') return h('a', { href: `#/groups/${encodeURIComponent(name.toWellFormed())}` }, named(shown));
+  if (kind === 'topic') return h('a', { href: `#/topics/${encodeURIComponent(name.toWellFormed())}` }, named(shown));
+  if (kind === 'shard' && /^\d+$/.test(name)) return h('a', { href: `#/shards/${name}` }, shown);
+  return named(shown);
 };
 
-const MOODS = { Stable: 'good', PreparingRebalance: 'busy', CompletingRebalance: 'busy', Assigning: 'busy', Reconciling: 'busy', Dead: 'bad' };
+/// What a finding says, with what it is about as a link: where it is named in the sentence, else before it.
+export const told = ({ subject, text }) => {
+  const spelled = [subject, subject && subject[0].toUpperCase() + subject.slice(1)].find((name) => name && text.includes(name));
+  if (!spelled) return subject ? [h('b', {}, subjectLink(subject, subject)), ': ', named(text)] : [named(text)];
+  const at = text.indexOf(spelled);
+  const rest = text.slice(at + spelled.length);
+  return [at ? named(text.slice(0, at)) : null, h('b', {}, subjectLink(subject, spelled)), rest ? named(rest) : null];
+};
+
+const MOODS = { Stable: 'good', PreparingRebalance: 'busy', CompletingRebalance: 'busy', Assigning: 'busy', Reconciling: 'busy' };
 /// A group's state, by Kafka's name.
 export const state = (name) => h('span', { class: `state ${MOODS[name] || ''}` }, name || NONE);
 

@@ -57,7 +57,8 @@ export const topicPage = (answer, name) => {
         ['Size', 'num', (row) => bytes(row.bytes)],
         ['Leader epoch', 'num wide', (row) => exact(row.leader_epoch)],
       ], answer.partitions, (row) => row.partition)),
-    section('configs', 'Settings', facts([['Topic id', h('code', {}, answer.id ?? NONE)], ...Object.entries(answer.configs || {}).map(([key, value]) => [h('code', {}, named(key)), named(value ?? NONE)])])),
+    section('configs', 'Settings', facts([['Topic id', h('code', {}, answer.id ?? NONE)], ...Object.entries(answer.configs || {}).map(([key, value]) => [h('code', {}, named(key)), named(value ?? NONE)])]),
+      Object.keys(answer.configs || {}).length ? null : h('p', { class: 'calm' }, 'All else is as the gateway has it for every topic.')),
   ];
 };
 
