@@ -32,7 +32,8 @@ class Gateway:
                 self.process.kill()
                 raise RuntimeError(f"the gateway does not serve: {(self.home / 'log').read_text()}")
             time.sleep(0.05)
-        self.bootstrap = json.loads(ready.read_text())["listeners"][0]["bootstrap"]
+        listener = json.loads(ready.read_text())["listeners"][0]
+        self.bootstrap, self.nodes = listener["bootstrap"], [node["addr"] for node in listener["nodes"]]
         return self
 
     def __exit__(self, *_):
