@@ -11,6 +11,7 @@ pub mod checks;
 mod commands;
 pub mod cpu_set;
 pub mod cpus;
+pub mod files;
 pub mod fix;
 pub mod host;
 mod kind;

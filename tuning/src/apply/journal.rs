@@ -62,20 +62,15 @@ impl Journal {
     pub fn open(path: &Path) -> Result<Journal, Refused> {
         let refused = |why: String| Refused::Journal { path: path.to_owned(), why };
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(directory)
-                .map_err(|error| refused(format!("cannot be kept: {}: {error}", directory.display())))?;
+            DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
+                refused(format!("cannot be kept: {}: {error}{}", directory.display(), hint(&error)))
+            })?;
         }
         let lock_path = beside(path, ".lock");
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(&lock_path)
-            .map_err(|error| refused(format!("cannot be locked: {}: {error}", lock_path.display())))?;
+        let lock =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(
+                |error| refused(format!("cannot be locked: {}: {error}{}", lock_path.display(), hint(&error))),
+            )?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Refused::Locked(lock_path)),
@@ -186,6 +181,10 @@ fn read(path: &Path) -> Result<Vec<Change>, String> {
         VERSION => Ok(content.changes),
         version => Err(format!("has version {version}; this program knows {VERSION}")),
     }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::PermissionDenied { " (run as root)" } else { "" }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
