@@ -8,6 +8,7 @@
 
 mod address;
 mod admin;
+pub mod args;
 mod connection;
 mod deadlines;
 mod error;
@@ -31,7 +32,7 @@ pub use connection::Connection;
 pub use error::{CallError, ClientError};
 pub use frames::decode;
 pub use link::{Answered, Complete, Link, Submit};
-pub use metadata::Topic;
+pub use metadata::{Topic, brokers};
 pub use options::{Options, Sasl, SaslMechanism, Security, Tls};
 pub use permits::{Permit, Permits};
 pub use pipeline::{Answer, Pipeline};

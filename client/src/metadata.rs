@@ -1,6 +1,6 @@
 //! Who leads, who coordinates.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -124,24 +124,42 @@ impl Target {
     /// # Errors
     /// As there.
     pub async fn coordinators(&self, groups: &[String]) -> Result<Vec<Address>, CallError> {
+        let found = self.find_coordinators(groups).await?;
+        let mut all = Vec::with_capacity(groups.len());
+        for (group, found) in groups.iter().zip(found) {
+            all.push(match found {
+                Ok(address) => address,
+                Err(_) => self.coordinator(group).await?,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Asks once who coordinates these groups, and says of each what the answer was.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub async fn find_coordinators(&self, groups: &[String]) -> Result<Vec<Result<Address, CallError>>, CallError> {
         let version = self.version(ApiKey::FindCoordinator)?;
         let mut all = Vec::with_capacity(groups.len());
         for part in groups.chunks(COORDINATORS_ASKED) {
-            let mut found = HashMap::new();
             // Before version 4 a request has one.
-            if version >= 4 && part.len() > 1 {
-                let keys = part.iter().map(|group| StrBytes::from_string(group.clone())).collect();
-                let request = FindCoordinatorRequest::default().with_coordinator_keys(keys);
-                let answer = self.ask(version, &request).await?;
-                let known = answer.coordinators.into_iter().filter(|found| found.error_code == 0);
-                found.extend(known.filter_map(|found| Some((found.key, address(&found.host, found.port).ok()?))));
+            if version < 4 || part.len() == 1 {
+                for group in part {
+                    all.push(self.ask_coordinator(group).await);
+                }
+                continue;
             }
-            for group in part {
-                all.push(match found.remove(group.as_bytes()) {
-                    Some(address) => address,
-                    None => self.coordinator(group).await?,
-                });
-            }
+            let keys = part.iter().map(|group| StrBytes::from_string(group.clone())).collect();
+            let request = FindCoordinatorRequest::default().with_coordinator_keys(keys);
+            let answer = self.ask(version, &request).await?;
+            let mut found: HashMap<_, _> =
+                answer.coordinators.into_iter().map(|found| (found.key.clone(), found)).collect();
+            all.extend(part.iter().map(|group| match found.remove(group.as_bytes()) {
+                Some(found) if found.error_code == 0 => address(&found.host, found.port),
+                Some(found) => Err(no_coordinator(found.error_code, group)),
+                None => Err(CallError::BadResponse(format!("FindCoordinator says nothing of group {group}"))),
+            }));
         }
         Ok(all)
     }
@@ -160,9 +178,19 @@ impl Target {
             (answer.error_code, answer.host, answer.port)
         };
         if code != 0 {
-            return Err(CallError::Kafka { code, what: format!("the coordinator of group {group}") });
+            return Err(no_coordinator(code, group));
         }
         address(&host, port)
+    }
+
+    /// Who is there, by id.
+    ///
+    /// # Errors
+    /// No broker answers.
+    pub async fn brokers(&self) -> Result<BTreeMap<i32, Address>, CallError> {
+        let request = MetadataRequest::default().with_topics(Some(Vec::new()));
+        let answer = self.ask(self.version(ApiKey::Metadata)?, &request).await?;
+        Ok(brokers(&answer).into_iter().collect())
     }
 
     /// Learns who is there.
@@ -190,8 +218,12 @@ impl Target {
     }
 }
 
+fn no_coordinator(code: i16, group: &str) -> CallError {
+    CallError::Kafka { code, what: format!("the coordinator of group {group}") }
+}
+
 /// Brokers by id; one whose address cannot be is left out.
-fn brokers(answer: &MetadataResponse) -> HashMap<i32, Address> {
+pub fn brokers(answer: &MetadataResponse) -> HashMap<i32, Address> {
     let broker = |broker: &kafka_protocol::messages::metadata_response::MetadataResponseBroker| {
         Some((broker.node_id.0, address(&broker.host, broker.port).ok()?))
     };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ringgate_client::{Sasl, SaslMechanism, Security, Tls};
+use ringgate_client::args::SecurityArgs;
 
 use super::parse::{duration, share};
 use super::search::SearchArgs;
@@ -84,27 +84,9 @@ pub struct CommonArgs {
     #[arg(long, default_value = ".", value_name = "DIR", help_heading = "Output")]
     pub out: PathBuf,
 
-    /// Connect by TLS
-    #[arg(long, help_heading = "Security")]
-    pub tls: bool,
-    /// PEM file of the authorities to trust [default: the system's]
-    #[arg(long, value_name = "FILE", help_heading = "Security", requires = "tls")]
-    pub tls_ca: Option<PathBuf>,
-    /// Name to expect in the certificate [default: the host that is connected to]
-    #[arg(long, value_name = "NAME", help_heading = "Security", requires = "tls")]
-    pub tls_server_name: Option<String>,
-    /// Take any certificate; the result says so
-    #[arg(long, help_heading = "Security", requires = "tls")]
-    pub tls_insecure: bool,
-    /// SASL mechanism
-    #[arg(long, value_enum, value_name = "MECHANISM", help_heading = "Security", requires = "username")]
-    pub sasl: Option<SaslArg>,
-    /// SASL user
-    #[arg(long, help_heading = "Security", requires = "sasl")]
-    pub username: Option<String>,
-    /// SASL password; or RINGGATE_BENCH_PASSWORD in the environment, where no other user sees it
-    #[arg(long, help_heading = "Security", requires = "sasl")]
-    pub password: Option<String>,
+    /// `--tls`, `--sasl` and their own.
+    #[command(flatten)]
+    pub security: SecurityArgs,
     /// Use this version of an API, by the API's number: 0=7
     #[arg(long = "api-version", value_parser = pin, value_name = "API=VERSION", help_heading = "Target")]
     pub api_versions: Vec<(i16, i16)>,
@@ -128,21 +110,6 @@ pub enum PaceArg {
     Sleep,
     /// Spin
     Spin,
-}
-
-/// `--sasl`.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-#[value(rename_all = "verbatim")]
-pub enum SaslArg {
-    /// PLAIN
-    #[value(name = "PLAIN")]
-    Plain,
-    /// SCRAM-SHA-256
-    #[value(name = "SCRAM-SHA-256")]
-    ScramSha256,
-    /// SCRAM-SHA-512
-    #[value(name = "SCRAM-SHA-512")]
-    ScramSha512,
 }
 
 /// CPUs by number.
@@ -219,7 +186,7 @@ impl CommonArgs {
             max_outstanding: self.max_outstanding,
             request_timeout: self.request_timeout,
             seed: self.seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0),
-            security: self.security()?,
+            security: self.security.security(PASSWORD)?,
             api_versions: self.api_versions.iter().copied().collect::<BTreeMap<i16, i16>>(),
             source_ips: self.source_ips.clone(),
             prefix: self.prefix.clone().unwrap_or_else(|| format!("bench-{id}")),
@@ -232,29 +199,6 @@ impl CommonArgs {
             ArrivalsArg::Constant => Arrivals::Constant,
             ArrivalsArg::Poisson => Arrivals::Poisson,
         }
-    }
-
-    fn security(&self) -> Result<Security, UsageError> {
-        let tls = self.tls.then(|| Tls {
-            ca: self.tls_ca.clone(),
-            server_name: self.tls_server_name.clone(),
-            insecure: self.tls_insecure,
-        });
-        let Some(mechanism) = self.sasl else { return Ok(Security { tls, sasl: None }) };
-        let mechanism = match mechanism {
-            SaslArg::Plain => SaslMechanism::Plain,
-            SaslArg::ScramSha256 => SaslMechanism::ScramSha256,
-            SaslArg::ScramSha512 => SaslMechanism::ScramSha512,
-        };
-        let Some(password) = self.password.clone().or_else(|| std::env::var(PASSWORD).ok()) else {
-            return Err(UsageError {
-                flag: "password",
-                value: String::new(),
-                allowed: format!("a password, here or as {PASSWORD} in the environment"),
-            });
-        };
-        let username = self.username.clone().unwrap_or_default();
-        Ok(Security { tls, sasl: Some(Sasl { mechanism, username, password }) })
     }
 }
 

@@ -8,18 +8,6 @@ use ringgate_client::{Options, Security};
 use super::defaults;
 use crate::result::Parameter;
 
-/// A flag's value cannot be: exit code 2. Names the flag, the value, and what is allowed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("--{flag} {value}: {allowed}")]
-pub struct UsageError {
-    /// Without dashes.
-    pub flag: &'static str,
-    /// As given.
-    pub value: String,
-    /// What would be right.
-    pub allowed: String,
-}
-
 /// When requests are meant to be sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {

@@ -3,4 +3,5 @@
 mod common;
 pub mod defaults;
 
-pub use common::{Arrivals, Common, Load, UsageError};
+pub use common::{Arrivals, Common, Load};
+pub use ringgate_client::args::UsageError;
