@@ -1,9 +1,10 @@
-//! The Kafka gateway: read the settings, check them, serve; or look through what it stored.
+//! The Kafka gateway: read the settings, check them, serve; or look through what it stored, or at a
+//! host, or ask a cluster.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use ringgate::cli::{self, Exit, Invocation, Settings};
+use ringgate::cli::{self, Exit, Invocation, Settings, Tool};
 use ringgate::config::{self, Host, Loaded};
 use ringgate::serve::{self, ServeError};
 use ringgate::{logging, rlimits};
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
             Err(exit) => exit.into(),
         },
         Invocation::Doctor(asked) => asked.run().into(),
+        Invocation::Tool(tool) => run_tool(*tool).into(),
         Invocation::Verify { directory, json } => verify_directory(&directory, json).into(),
         Invocation::Serve(settings) => match load(&settings) {
             Ok(loaded) => run(loaded).into(),
@@ -72,6 +74,12 @@ fn verify_directory(directory: &Path, json: bool) -> Exit {
         Ok(()) if report.is_clean() => Exit::Success,
         _ => Exit::Failure,
     }
+}
+
+fn run_tool(tool: Tool) -> Exit {
+    // What there is of locked memory and open files carries a client; whether io_uring works is found out by its start.
+    let _ = rlimits::raise();
+    ringgate_tools::run(&tool).into()
 }
 
 fn run(loaded: Loaded) -> Exit {

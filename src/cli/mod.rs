@@ -12,9 +12,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::StyledStr;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, Subcommand};
 
 pub use banner::{OtherPorts, banner};
+pub use ringgate_tools::cli::Tool;
 pub use verify::{verify_json, verify_text};
 
 use crate::config::Flags;
@@ -34,6 +35,8 @@ pub enum Invocation {
     },
     /// `ringgate doctor`.
     Doctor(doctor::Doctor),
+    /// `ringgate groups` or `ringgate topics`.
+    Tool(Box<Tool>),
     /// `ringgate verify`.
     Verify {
         /// The data directory.
@@ -66,6 +69,16 @@ pub enum Exit {
     LeaseHeld = 3,
 }
 
+impl From<ringgate_tools::Ended> for Exit {
+    fn from(ended: ringgate_tools::Ended) -> Exit {
+        match ended {
+            ringgate_tools::Ended::Well => Exit::Success,
+            ringgate_tools::Ended::Failed => Exit::Failure,
+            ringgate_tools::Ended::Usage => Exit::BadConfiguration,
+        }
+    }
+}
+
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         std::process::ExitCode::from(exit as u8)
@@ -82,6 +95,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Invocation
     match matches.subcommand() {
         Some(("config", given)) => Ok(Invocation::Config { settings: settings(given), json: given.get_flag("json") }),
         Some(("doctor", given)) => Ok(Invocation::Doctor(doctor::Doctor::of(given))),
+        Some(("groups" | "topics", _)) => Ok(Invocation::Tool(Box::new(Tool::from_arg_matches(&matches)?))),
         Some(("verify", given)) => Ok(Invocation::Verify {
             // Clap has refused a command line without it.
             directory: given.get_one::<PathBuf>("DIR").cloned().unwrap_or_default(),
@@ -132,6 +146,7 @@ fn command() -> Command {
                 .args(SETTINGS.iter().map(flag)),
         )
         .subcommand(doctor::command())
+        .subcommands(Tool::augment_subcommands(Command::new("tools")).get_subcommands().cloned())
         .subcommand(
             Command::new("verify")
                 .about("Read a whole data directory that no gateway uses, and say whether it is as it was written")
