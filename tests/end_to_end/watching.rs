@@ -162,6 +162,7 @@ async fn two_thousand_groups_come_in_pages_each_once_and_a_stop_does_not_wait_fo
     let path = "/api/groups/group-0007%2F%C3%A4";
     assert_eq!((&api(&gateway, path)["group"], &api(&gateway, path)["lag"]), (&name(7).into(), &3.into()));
     assert_eq!(api(&gateway, "/api/groups?search=-19&state=Empty")["total"], 100);
+    assert_eq!(api(&gateway, "/api/groups?state=Dead")["total"], 0);
     assert_eq!(api(&gateway, "/api/topics/t")["groups_total"], 2_000);
     let series = |metrics: &str| metrics.lines().filter(|line| line.starts_with("ringgate_group_lag{")).count();
     assert_eq!(series(&exposition(&gateway)), 1_000, "metrics_group_series_max");
@@ -210,4 +211,30 @@ async fn what_makes_no_sense_is_refused_and_names_that_are_not_known_are_not_ser
         eventually(host, || get_as(&gateway, "/api/groups", host).0 == status).await;
         assert_eq!(get_as(&gateway, "/healthz", host).0, 200, "probes and scrapers come by any name");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_of_the_consumer_protocol_is_shown_with_what_its_members_have() {
+    let quick = options(2).set("consumer-heartbeat-interval", "100ms").set("consumer-assignment-interval", 0);
+    let gateway = Gateway::start(quick.set("metrics-partition-lag", true));
+    create_topic(&gateway, "t", 4).await;
+    produce_numbers(&gateway, "t", 4, 0..40).await;
+    let members: Vec<Member> =
+        (0..2).map(|_| Member::join(&gateway, "modern", &["t"], &[("group.protocol", "consumer")])).collect();
+    for member in &members {
+        member.until_assigned(2).await;
+    }
+    members[0].commit_offsets(offsets(1, 4)).await.expect("commit");
+    until_lag(&gateway, "modern", 6).await;
+    let group = api(&gateway, "/api/groups/modern");
+    assert_eq!((&group["type"], &group["members_total"], &group["lag"]), (&"consumer".into(), &2.into(), &6.into()));
+    let mut had: Vec<i64> = Vec::new();
+    for member in group["members"].as_array().expect("a list") {
+        assert_eq!(member["assigned"][0]["topic"], "t", "{group}");
+        had.extend(member["assigned"][0]["partitions"].as_array().expect("a list").iter().filter_map(Value::as_i64));
+    }
+    had.sort_unstable();
+    assert_eq!(had, [0, 1, 2, 3]);
+    let row = "ringgate_partition_lag{group=\"modern\",topic=\"t\",partition=\"0\"} 6\n";
+    eventually("the lag of the partition is a metric", || exposition(&gateway).contains(row)).await;
 }

@@ -11,9 +11,11 @@ use crate::watch::census::GroupSeen;
 pub(super) async fn groups(watch: &Watch, query: Option<&str>) -> Answer {
     let query = Query::parse(query, &["search", "state", "sort", "after", "limit"]).map_err(Refused::Bad)?;
     let sort = query.choice("sort", &["lag", "name", "members"]).map_err(Refused::Bad)?;
+    // A dead group is one that is not there: nobody has that state, and to ask for it is no mistake.
+    let states: Vec<&str> = State::ALL.map(State::name).into_iter().chain(["Dead"]).collect();
     let state = match query.get("state") {
         None => None,
-        Some(_) => Some(query.choice("state", &State::ALL.map(State::name)).map_err(Refused::Bad)?),
+        Some(_) => Some(query.choice("state", &states).map_err(Refused::Bad)?),
     };
     let (limit, after) = (query.limit().map_err(Refused::Bad)?, query.after().map_err(Refused::Bad)?);
     let census = watch.census().await.ok_or(Refused::Unavailable)?;

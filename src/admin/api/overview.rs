@@ -166,7 +166,7 @@ fn lane(sample: &Sample, step: &Step) -> Value {
         "p99": number(step.lane_took.p99),
         "in_flight": lanes.iter().map(|lane| lane.in_flight).sum::<usize>(),
         "failures": number(failures),
-        "lease": u64::try_from(first.lease.as_millis()).ok(),
+        "lease_ms": u64::try_from(first.lease.as_millis()).ok(),
     })
 }
 
