@@ -111,17 +111,7 @@ fn granted(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
-        let directory = tempfile::tempdir().unwrap();
-        let host = Host::below(directory.path());
-        for (path, text) in files {
-            let path = host.at(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        (directory, host)
-    }
+    use crate::host::tests::host;
 
     fn quota(files: &[(&str, &str)]) -> Option<(f64, String)> {
         let (_kept, host) = host(files);

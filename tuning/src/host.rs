@@ -152,3 +152,38 @@ impl Reading {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A host of these files, and the directory that goes with it.
+    pub(crate) fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
+        let directory = tempfile::tempdir().unwrap();
+        let host = Host::below(directory.path());
+        for (path, text) in files {
+            let path = host.at(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        (directory, host)
+    }
+
+    #[test]
+    fn what_is_absent_is_told_apart_from_what_cannot_be_read() {
+        let (_kept, host) = host(&[("/proc/a/b", " text\n")]);
+        assert_eq!(host.read("/proc/a/b"), Reading::Text("text".into()));
+        assert_eq!(host.read("/proc/a/c"), Reading::Absent);
+        assert_eq!(host.read("/proc/a/b/c"), Reading::Absent);
+        assert!(matches!(host.read("/proc/a"), Reading::Unread(why) if why.contains("/proc/a")));
+        assert_eq!(host.read_bytes("/proc/a/b", 3).unwrap(), b" te");
+        assert!(matches!(host.read_bytes("/proc/a/b", 100), Err(Reading::Unread(_))));
+        assert_eq!(host.list("/proc/none"), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn names_are_listed_by_their_numbers() {
+        let (_kept, host) = host(&[("/c/cpu10", ""), ("/c/cpu9", ""), ("/c/b", "")]);
+        assert_eq!(host.list("/c").unwrap(), ["b", "cpu9", "cpu10"]);
+    }
+}

@@ -51,17 +51,7 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
-        let directory = tempfile::tempdir().unwrap();
-        let host = Host::below(directory.path());
-        for (path, text) in files {
-            let path = host.at(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        (directory, host)
-    }
+    use crate::host::tests::host;
 
     #[test]
     fn a_container_is_known_by_its_marks_or_its_first_process() {

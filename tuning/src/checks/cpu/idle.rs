@@ -83,3 +83,36 @@ fn bound(look: Look<'_>) -> Option<u64> {
         Err(Reading::Absent | Reading::Unread(_) | Reading::Text(_)) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::tests::host;
+    use crate::plan::Plan;
+    use crate::report::Severity;
+
+    /// A CPU with a shallow and a deep state.
+    fn severity(disable: &str, bound: Option<i32>) -> (Severity, usize) {
+        let (kept, host) = host(&[
+            ("/proc/self/status", "Cpus_allowed_list:\t0\n"),
+            ("/sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "2\n"),
+            ("/sys/devices/system/cpu/cpu0/cpuidle/state1/latency", "133\n"),
+            ("/sys/devices/system/cpu/cpu0/cpuidle/state1/disable", disable),
+        ]);
+        if let Some(us) = bound {
+            std::fs::create_dir(kept.path().join("dev")).unwrap();
+            std::fs::write(host.at(BOUND), us.to_le_bytes()).unwrap();
+        }
+        let found = settled(cstates(Look { host: &host, plan: &Plan::default() }));
+        (Severity::of(&found.verdict), found.fixes.len())
+    }
+
+    #[test]
+    fn a_deep_state_counts_unless_it_is_off_or_somebody_holds_the_bound() {
+        assert_eq!(severity("0", None), (Severity::Warning, 1));
+        assert_eq!(severity("1", None), (Severity::Ok, 0));
+        assert_eq!(severity("0", Some(0)), (Severity::Ok, 0));
+        assert_eq!(severity("0", Some(2_000_000_000)), (Severity::Warning, 1), "what holds when nobody asks");
+        assert_eq!(severity("0", Some(-1)), (Severity::Warning, 1));
+    }
+}

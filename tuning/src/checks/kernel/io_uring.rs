@@ -98,3 +98,35 @@ fn probe(look: Look<'_>) -> Result<Found, Found> {
     let read = if why.len() > 300 { shown(&why) } else { why };
     Ok(Found::wrong(Verdict::Blocker, read, want, vec![Fix::Advice(fix.into())]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::tests::host;
+    use crate::plan::Plan;
+    use crate::report::Severity;
+
+    /// With `kernel.io_uring_disabled = 1`, of a process with such a status.
+    fn restricted(group: &str, status: &str) -> (Severity, Vec<Fix>) {
+        let (_kept, host) =
+            host(&[(SWITCH, "1\n"), ("/proc/sys/kernel/io_uring_group", group), ("/proc/self/status", status)]);
+        let found = settled(enabled(Look { host: &host, plan: &Plan::default() }));
+        (Severity::of(&found.verdict), found.fixes)
+    }
+
+    #[test]
+    fn where_only_a_group_may_its_members_and_root_may() {
+        let user = "Gid:\t1000\t1000\t1000\t1000\nGroups:\t27 990 \nCapEff:\t0000000000000000\n";
+        assert_eq!(restricted("990\n", user).0, Severity::Ok);
+        assert_eq!(restricted("1000\n", user).0, Severity::Ok);
+        assert_eq!(
+            restricted("-1\n", &user.replace("CapEff:\t0000000000000000", "CapEff:\t000001ffffffffff")).0,
+            Severity::Ok
+        );
+        let opened_to_its_group = Fix::Knob(Knob::sysctl("kernel.io_uring_group", 1000));
+        assert_eq!(restricted("-1\n", user), (Severity::Blocker, vec![opened_to_its_group.clone()]));
+        assert_eq!(restricted("0\n", user), (Severity::Blocker, vec![opened_to_its_group]));
+        let opened_to_all = Fix::Knob(Knob::sysctl("kernel.io_uring_disabled", 0));
+        assert_eq!(restricted("27\n", "Gid:\t0\t0\t0\t0\nGroups:\t\n"), (Severity::Blocker, vec![opened_to_all]));
+    }
+}

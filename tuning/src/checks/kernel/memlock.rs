@@ -45,3 +45,32 @@ fn memlock(look: Look<'_>) -> Found {
     }
     Found::fine(read, want)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::tests::host;
+    use crate::plan::Plan;
+    use crate::report::Severity;
+
+    fn severity(kernel: &str, bytes: u64, shards: usize, capabilities: &str) -> Severity {
+        let limits = format!("Max locked memory         65536                {bytes}                 bytes\n");
+        let (_kept, host) = host(&[
+            ("/proc/sys/kernel/osrelease", kernel),
+            ("/proc/self/limits", &limits),
+            ("/proc/self/status", &format!("CapEff:\t{capabilities}\n")),
+        ]);
+        let plan = Plan { shards: Some(shards), ..Plan::default() };
+        Severity::of(&memlock(Look { host: &host, plan: &plan }).verdict)
+    }
+
+    #[test]
+    fn the_hard_limit_counts_and_each_shard_takes_its_part() {
+        let none = "0000000000000000";
+        assert_eq!(severity("6.1.0", 8 << 20, 42, none), Severity::Ok);
+        assert_eq!(severity("6.1.0", 8 << 20, 43, none), Severity::Warning);
+        assert_eq!(severity("5.10.0", 8 << 20, 16, none), Severity::Warning, "the rings themselves count there");
+        assert_eq!(severity("6.1.0", 8 << 20, 43, "0000000000004000"), Severity::Ok, "CAP_IPC_LOCK");
+        assert_eq!(severity("6.1.0", 256 << 10, 1, "000001ffffffffff"), Severity::Blocker, "not even root starts");
+    }
+}
