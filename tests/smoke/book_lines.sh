@@ -97,6 +97,9 @@ grep -q 'topic "greetings" with 1 partitions' <<<"$listed" || fail "the topic is
 expect "what is there" $'0/0 hello\n0/1 world' "$(run $book read)"
 expect "what the group reads" $'hello\nworld' "$(run $book consume)"
 
+described=$(run $book describe)
+grep -q '^greetings  *0  *2  *2  *0' <<<"$described" || fail "the group does not stand at the end: $described"
+
 # The group has committed: what it reads next is what came after.
 run README.md produce
 expect "what the group reads after its commit" hello "$(run README.md consume)"
