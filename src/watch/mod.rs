@@ -214,6 +214,8 @@ impl Watch {
     /// A census that is not older than it may be: the last one, or one that is made now.
     pub async fn census(&self) -> Option<Arc<Census>> {
         let oldest = self.settings.census_interval.map_or(WATCH_STEP, |interval| interval * 2);
+        // Whoever asks again and again gets no larger share of the time than the watch itself.
+        let oldest = oldest.max(self.seen().census_took * SHARE_OF_CENSUS * 2);
         let last = |this: &Watch| this.seen().census.clone();
         let is_new = |census: &Arc<Census>| now_ms() - census.at_ms < oldest.as_millis() as i64;
         if let Some(census) = last(self).filter(is_new) {
