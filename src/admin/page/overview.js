@@ -45,7 +45,8 @@ const beginning = ({ nodes }) => {
     h('pre', {}, `printf 'hello\\nworld\\n' | kcat -b ${address} -P -t greetings\nkcat -b ${address} -G greeters -X auto.offset.reset=earliest greetings`));
 };
 
-const newest = (ys) => ys?.findLast((y) => y != null) ?? null;
+/// The last step's; what was measured before it is not of now.
+const newest = (ys) => ys?.at(-1) ?? null;
 
 const tiles = ({ history, rates, totals }) => {
   const of = (name, title, value, unit, ys, show, note) => {
@@ -91,15 +92,27 @@ const hottest = (all) => {
   return all.length === 1 ? `None is hot. It takes ${percent(most.cpu)} of its CPU.` : `None is hot. Shard ${most.shard} takes most CPU: ${percent(most.cpu)}.`;
 };
 
+/// APIs that were asked since the page was opened: a row that comes and goes each second cannot be read.
+const asked = new Set();
+
+/// By decades of their rate, so that two that are as busy do not change places all the time.
+const byRate = (apis) => {
+  apis.filter((api) => api.requests).forEach((api) => asked.add(api.api));
+  const now = new Map(apis.map((api) => [api.api, api]));
+  const decade = ({ requests }) => (requests ? Math.floor(Math.log10(requests)) : -Infinity);
+  return [...asked].map((api) => now.get(api) || { api, requests: 0, errors: 0 })
+    .sort((a, b) => (decade(b) === decade(a) ? (a.api < b.api ? -1 : 1) : decade(b) - decade(a)));
+};
+
 const slowness = ({ history, apis }) => {
-  const seen = apis.filter((api) => api.requests || api.p50 != null);
+  const seen = byRate(apis);
   const all = seen.flatMap(({ p50, p99, p999, max }) => [p50, p99, p999, max]).filter((ms) => ms > 0);
   const from = Math.min(...all) / 1.5;
   const to = Math.max(...all, from * 10) * 1.2;
   return section('slowness', 'How slow',
     chart({ id: 'p99', title: 'Latency of requests, p99, without Fetch, JoinGroup and SyncGroup, which wait', from: history.from, step: history.step, series: [{ name: 'p99', ys: history.p99 || [], colour: 'var(--c0)' }], show: latency, log: true, height: 190, nothing: 'no request was answered yet' }),
     seen.length ? table('apis', 'Requests by API over the last seconds', [
-      ['API', '', (row) => [row.api, WAITING.has(row.api) ? h('small', {}, 'waits, too') : null]],
+      ['API', '', (row) => [row.api, WAITING.has(row.api) ? h('span', { class: 'soft' }, ' (waits)') : null]],
       ['Requests', 'num', (row) => perSecond(row.requests)],
       ['Errors', 'num', (row) => (row.errors ? h('span', { class: 'loud' }, perSecond(row.errors)) : '0')],
       ['p50', 'num wide', (row) => latency(row.p50)],
