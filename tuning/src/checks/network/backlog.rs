@@ -78,7 +78,7 @@ fn somaxconn(look: Look<'_>) -> Result<Found, Found> {
     let own = listeners.iter().filter(|one| one.owner.as_ref().is_none_or(|(name, _)| gateway::is_gateway(name)));
     if let Some(least) = own.filter_map(|listener| listener.backlog).min() {
         read.push_str(&format!("; port {} listens with a backlog of {least}", look.plan.port));
-        if least < wanted.min(value) {
+        if least < wanted {
             if verdict == Verdict::Fine {
                 verdict = if least < BACKLOG_MIN { Verdict::Warning } else { Verdict::Advice };
             }
