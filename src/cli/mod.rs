@@ -146,7 +146,12 @@ fn command() -> Command {
                 .args(SETTINGS.iter().map(flag)),
         )
         .subcommand(doctor::command())
-        .subcommands(Tool::augment_subcommands(Command::new("tools")).get_subcommands().cloned())
+        // In their turn: they would keep the places that they have among themselves.
+        .subcommands(
+            Tool::augment_subcommands(Command::new("tools"))
+                .get_subcommands()
+                .map(|tool| tool.clone().display_order(None)),
+        )
         .subcommand(
             Command::new("verify")
                 .about("Read a whole data directory that no gateway uses, and say whether it is as it was written")
