@@ -17,8 +17,9 @@ const HOSTS: [(&str, &str); 4] = [
 const HEAD: &str = "\
 # What the doctor looks at
 
-`ringgate doctor` looks at the host and says of each property below what it read, what is wanted, why, and the exact fix. It
-changes nothing and needs no root; what only root may read is told as not read. What is wanted depends on `--profile`:
+`ringgate doctor` looks at the host and says of each property below what it read, what is wanted, why, and the exact fix.
+Looking changes nothing and needs no root; what only root may read is told as not read. How to carry it out, and undo it, is
+[Tuning the host](tuning.md). What is wanted depends on `--profile`:
 
 | Profile | What matters |
 | --- | --- |

@@ -112,8 +112,8 @@ def hop(session: Session) -> None:
             session.outcome.bounds.append(Bound("added to p50, to a pair of wake-ups",
                                                 statistics.median(added / pair for added, _, pair in turns), most=1.3))
     session.note("A heartbeat at a time from raw frames, in turns by a connection of the owner's port and by one of the other "
-                 "shard's; what the client itself takes is in both and falls out of the difference. There is no `doctor "
-                 "--selftest` yet: the pair of wake-ups is `shards/runtime/examples/wake_pair.rs`, on the same facade. "
+                 "shard's; what the client itself takes is in both and falls out of the difference. The pair of wake-ups is what "
+                 "`ringgate doctor --selftest` times, too. "
                  "The client runs on the same two CPUs as the two shards.")
 
 

@@ -1,7 +1,11 @@
 //! `ringgate doctor`: looks at the host and says what it should be like. What is looked at is `ringgate-tuning`'s; here is
 //! how it is asked for, printed, and told by an exit code.
 
+mod change;
+mod cpus;
+mod files;
 mod json;
+mod selftest;
 mod table;
 
 use std::io::IsTerminal;
@@ -9,9 +13,10 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use ringgate_tuning::{Host, Plan, Profile, Severity, checks, plan, report};
+use ringgate_tuning::{Finding, Host, Plan, Profile, Severity, checks, plan, report};
 
 use super::Exit;
+pub use change::{Change, Direction};
 
 /// Columns of text that no terminal shows.
 const COLUMNS_ELSEWHERE: usize = 100;
@@ -32,8 +37,25 @@ pub struct Doctor {
     pub json: bool,
     /// Also what is fine, in full.
     pub verbose: bool,
+    /// What to do.
+    pub task: Task,
+}
+
+/// What the doctor is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Task {
+    /// Run the checks.
+    Look,
     /// Only say which checks there are.
-    pub list: bool,
+    List,
+    /// Carry out what they found, or undo it.
+    Change(Change),
+    /// Measure this machine.
+    SelfTest,
+    /// Choose CPUs for `serve --cpus`.
+    Cpus,
+    /// Print the host files, or write them below a directory.
+    Files(Option<PathBuf>),
 }
 
 impl PartialEq for Doctor {
@@ -46,27 +68,19 @@ impl Eq for Doctor {}
 
 const AFTER_HELP: &str = "\
 Exit code 0: nothing worse than advice; 1: a warning; 2: a blocker, or, with nothing on stdout, a command line that makes \
-no sense. Changes nothing. Root is not needed: what it alone may read is told as not read.";
+no sense. Root is not needed: what it alone may read is told as not read. Nothing is changed but by --apply, --revert and \
+--persist, which exit with 1 when a change failed and with 2 when none was tried.";
 
 /// The command line.
 pub fn command() -> Command {
-    let number = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
     let switch =
         |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     let default = Plan::default();
     Command::new("doctor")
         .about("Look at the host: what costs latency or connections here, and the exact fix")
         .after_help(AFTER_HELP)
-        .arg(
-            Arg::new("profile")
-                .long("profile")
-                .value_name("PROFILE")
-                .value_parser(PossibleValuesParser::new(Profile::ALL.map(Profile::name)))
-                .default_value(default.profile.name())
-                .help("What matters most; shared: the machine has other users, too"),
-        )
+        .args_conflicts_with_subcommands(true)
+        .arg(profile())
         .arg(
             Arg::new("only")
                 .long("only")
@@ -80,10 +94,7 @@ pub fn command() -> Command {
         .arg(switch("list", "Name all checks and say why each is there"))
         .arg(switch("json", "Print JSON"))
         .arg(switch("verbose", "Show in full what is fine, too").short('v'))
-        .arg(
-            number("shards", "N", "Shards of the gateway [default: the CPUs that this process may run on]")
-                .value_parser(value_parser!(u16).range(1..=crate::limits::SHARDS_MAX as i64)),
-        )
+        .arg(shards("Shards of the gateway [default: the CPUs that this process may run on]"))
         .arg(
             number("connections", "N", "Connections to be prepared for")
                 .value_parser(value_parser!(u64).range(1..=plan::CONNECTIONS_MAX))
@@ -99,68 +110,161 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .default_value(default.data.into_os_string()),
         )
-        .arg(
-            number("pid", "PID", "A gateway that runs, whose limits are to be looked at instead of this shell's")
-                .value_parser(value_parser!(u32).range(1..)),
+        .arg(pid())
+        .arg(root())
+        .arg(switch("selftest", "Measure for ten seconds what this machine takes for what a gateway does all the time"))
+        .args(change::arguments())
+        .group(change::group())
+        .subcommand(
+            Command::new("cpus")
+                .about("Print the CPUs for `ringgate serve --cpus`; why those is told on stderr")
+                .after_help("Use it as --cpus \"$(ringgate doctor cpus)\", from where the gateway is started, too.")
+                .args([profile(), shards("Shards [default: as many as the machine is good for]"), pid(), root()])
+                .arg(switch("json", "Print JSON, with the reasons and the CPUs for interrupts")),
         )
-        .arg(
-            number("root", "DIR", "A directory with the proc/ and sys/ of another host")
-                .value_parser(value_parser!(PathBuf))
-                .default_value("/"),
+        .subcommand(
+            Command::new("files")
+                .about("Print the files that a host is given once: sysctls, systemd units, a script for interrupts")
+                .arg(
+                    Arg::new("write")
+                        .long("write")
+                        .value_name("DIR")
+                        .value_parser(value_parser!(PathBuf))
+                        .help("Write them below DIR instead, each where it belongs; / is this machine"),
+                ),
         )
+}
+
+fn number(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn profile() -> Arg {
+    Arg::new("profile")
+        .long("profile")
+        .value_name("PROFILE")
+        .value_parser(PossibleValuesParser::new(Profile::ALL.map(Profile::name)))
+        .default_value(Profile::default().name())
+        .help("What matters most; shared: the machine has other users, too")
+}
+
+fn shards(help: &'static str) -> Arg {
+    number("shards", "N", help).value_parser(value_parser!(u16).range(1..=crate::limits::SHARDS_MAX as i64))
+}
+
+fn pid() -> Arg {
+    number("pid", "PID", "A gateway that runs, whose limits are to be looked at instead of this shell's")
+        .value_parser(value_parser!(u32).range(1..))
+}
+
+fn root() -> Arg {
+    number("root", "DIR", "A directory with the proc/ and sys/ of another host")
+        .value_parser(value_parser!(PathBuf))
+        .default_value("/")
 }
 
 impl Doctor {
     /// From the command line, which clap has checked.
     pub(super) fn of(given: &ArgMatches) -> Doctor {
+        match given.subcommand() {
+            Some(("cpus", given)) => Doctor::with(given, Task::Cpus),
+            Some((_, given)) => Doctor::with(given, Task::Files(get(given, "write"))),
+            None => {
+                let task = if given.get_flag("list") {
+                    Task::List
+                } else if given.get_flag("selftest") {
+                    Task::SelfTest
+                } else {
+                    Change::of(given).map_or(Task::Look, Task::Change)
+                };
+                Doctor::with(given, task)
+            }
+        }
+    }
+
+    fn with(given: &ArgMatches, task: Task) -> Doctor {
         let default = Plan::default();
-        let name = given.get_one::<String>("profile");
-        let profile = Profile::ALL.into_iter().find(|profile| name.is_some_and(|name| name == profile.name()));
+        let name = get::<String>(given, "profile");
+        let profile = Profile::ALL.into_iter().find(|profile| name.as_ref().is_some_and(|name| name == profile.name()));
         let plan = Plan {
             profile: profile.unwrap_or_default(),
-            shards: given.get_one::<u16>("shards").map(|&shards| shards.into()),
-            connections: given.get_one("connections").copied().unwrap_or(default.connections),
-            port: given.get_one("port").copied().unwrap_or(default.port),
-            data: given.get_one("data").cloned().unwrap_or(default.data),
-            pid: given.get_one("pid").copied(),
+            shards: get::<u16>(given, "shards").map(usize::from),
+            connections: get(given, "connections").unwrap_or(default.connections),
+            port: get(given, "port").unwrap_or(default.port),
+            data: get(given, "data").unwrap_or(default.data),
+            pid: get(given, "pid"),
         };
+        let only = given.try_get_many::<String>("only").ok().flatten();
+        let flag = |name| get(given, name).unwrap_or(false);
         Doctor {
             plan,
-            root: given.get_one("root").cloned().unwrap_or_else(|| "/".into()),
-            only: given.get_many::<String>("only").into_iter().flatten().cloned().collect(),
-            json: given.get_flag("json"),
-            verbose: given.get_flag("verbose"),
-            list: given.get_flag("list"),
+            root: get(given, "root").unwrap_or_else(|| "/".into()),
+            only: only.into_iter().flatten().cloned().collect(),
+            json: flag("json"),
+            verbose: flag("verbose"),
+            task,
         }
     }
 
     /// Does what is asked, and prints it.
     pub fn run(&self) -> Exit {
-        if self.list {
-            return printed(&if self.json { json::list() } else { table::list() }, Exit::Success);
-        }
-        let host = match self.host() {
-            Ok(host) => host,
+        match self.done() {
+            Ok((text, exit)) => printed(&text, exit),
             Err(why) => {
                 eprintln!("ringgate: {why}");
-                return Exit::BadConfiguration;
+                Exit::BadConfiguration
             }
-        };
+        }
+    }
+
+    /// What is to be printed, and how it ends.
+    ///
+    /// # Errors
+    /// Nothing was done, and why.
+    fn done(&self) -> Result<(String, Exit), String> {
+        match &self.task {
+            Task::List => return Ok((if self.json { json::list() } else { table::list() }, Exit::Success)),
+            Task::Files(None) => return Ok((files::printed(), Exit::Success)),
+            Task::Files(Some(directory)) => return Ok((files::write(directory)?, Exit::Success)),
+            _ => {}
+        }
+        let host = self.host()?;
+        match &self.task {
+            Task::Cpus => {
+                let choice = cpus::chosen(&host, &self.plan)?;
+                if self.json {
+                    return Ok((cpus::json(&choice), Exit::Success));
+                }
+                choice.reasons.iter().for_each(|reason| eprintln!("ringgate: {reason}"));
+                Ok((format!("{choice}\n"), Exit::Success))
+            }
+            Task::SelfTest if !host.is_live() => Err("--selftest measures this machine: without --root".into()),
+            Task::SelfTest => Ok((selftest::run(&host, &self.plan, self.json)?, Exit::Success)),
+            Task::Change(change) => {
+                change.make(&host, &self.plan, &self.findings(&host), self.json).map_err(|refused| refused.to_string())
+            }
+            _ => Ok(self.looked(&host)),
+        }
+    }
+
+    fn findings(&self, host: &Host) -> Vec<Finding> {
         let wanted = |id: &str| self.only.is_empty() || self.only.iter().any(|only| only == id);
-        let findings = report::findings(&host, &self.plan, |check| wanted(check.id));
+        report::findings(host, &self.plan, |check| wanted(check.id))
+    }
+
+    fn looked(&self, host: &Host) -> (String, Exit) {
+        let findings = self.findings(host);
         let text = if self.json {
-            json::report(&host, &self.plan, &findings)
+            json::report(host, &self.plan, &findings)
         } else {
-            table::report(&host, &self.plan, &findings, self.verbose, &paper())
+            table::report(host, &self.plan, &findings, self.verbose, &paper())
         };
-        printed(
-            &text,
-            match report::worst(&findings) {
-                Severity::Blocker => Exit::BadConfiguration,
-                Severity::Warning => Exit::Failure,
-                _ => Exit::Success,
-            },
-        )
+        let exit = match report::worst(&findings) {
+            Severity::Blocker => Exit::BadConfiguration,
+            Severity::Warning => Exit::Failure,
+            _ => Exit::Success,
+        };
+        (text, exit)
     }
 
     /// The host to look at.
@@ -185,6 +289,11 @@ impl Doctor {
             _ => Ok(host),
         }
     }
+}
+
+/// What a flag was given, of a command that has it.
+fn get<T: Clone + Send + Sync + 'static>(given: &ArgMatches, name: &str) -> Option<T> {
+    given.try_get_one::<T>(name).ok().flatten().cloned()
 }
 
 /// What text is printed on.
@@ -223,7 +332,8 @@ mod tests {
     fn without_flags_it_is_this_machine_for_the_least_latency() {
         let asked = asked(&[]);
         assert_eq!(format!("{:?}", asked.plan), format!("{:?}", Plan::default()));
-        assert!(asked.root.is_absolute() && asked.only.is_empty() && !asked.json && !asked.verbose && !asked.list);
+        assert!(asked.root.is_absolute() && asked.only.is_empty() && !asked.json && !asked.verbose);
+        assert_eq!(asked.task, Task::Look);
     }
 
     #[test]
@@ -270,8 +380,40 @@ mod tests {
             pid: Some(7),
         };
         let want =
-            Doctor { plan, root: "/r".into(), only: vec!["swap".into()], json: true, verbose: true, list: false };
+            Doctor { plan, root: "/r".into(), only: vec!["swap".into()], json: true, verbose: true, task: Task::Look };
         assert_eq!(asked, want);
+    }
+
+    #[test]
+    fn tasks_are_told_apart() {
+        let change = |direction, dry_run, persist| Task::Change(Change { direction, dry_run, persist, journal: None });
+        for (arguments, task) in [
+            (&["--list"][..], Task::List),
+            (&["--selftest", "--json"], Task::SelfTest),
+            (&["--apply"], change(Direction::Forth, false, None)),
+            (&["--dry-run"], change(Direction::Forth, true, None)),
+            (&["--apply", "--persist"], change(Direction::Forth, false, Some(None))),
+            (&["--persist=/x"], change(Direction::Stay, false, Some(Some("/x".into())))),
+            (&["--revert"], change(Direction::Back { force: false }, false, None)),
+            (&["--revert", "--force", "--dry-run"], change(Direction::Back { force: true }, true, None)),
+            (&["cpus", "--shards", "3"], Task::Cpus),
+            (&["files", "--write", "/"], Task::Files(Some("/".into()))),
+        ] {
+            assert_eq!(asked(arguments).task, task, "{arguments:?}");
+        }
+        assert_eq!(asked(&["cpus", "--shards", "3"]).plan.shards, Some(3));
+        let Task::Change(change) = asked(&["--apply", "--journal", "/j"]).task else { panic!("no change") };
+        assert_eq!(change.journal, Some("/j".into()));
+        for arguments in [
+            &["--apply", "--revert"][..],
+            &["--apply", "--selftest"],
+            &["--apply", "--force"],
+            &["--revert", "--persist"],
+            &["--apply", "cpus"],
+            &["cpus", "--apply"],
+        ] {
+            assert!(command().try_get_matches_from([&["doctor"], arguments].concat()).is_err(), "{arguments:?}");
+        }
     }
 
     #[test]
