@@ -1,7 +1,7 @@
 //! Carrying out what the checks found, and giving back what was there.
 //!
 //! Only values of the running kernel are written: files of `/proc/sys`, `/proc/irq` and `/sys`. What they held goes
-//! into a [journal](journal) first, on disk before anything is changed, so that [`revert`](revert::revert) knows it
+//! into a [journal] first, on disk before anything is changed, so that [`revert`](revert::revert) knows it
 //! whatever happens in between. A change is a [`Step`]; one that fails is told with the kernel's reason and keeps no
 //! other one from being made.
 
