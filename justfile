@@ -100,6 +100,11 @@ report-check *FLAGS:
 page-check *FLAGS:
     tests/page/run {{ FLAGS }}
 
+# The dashboard's queries and the alerts' tests in a real Prometheus (installs it)
+observability-check:
+    cargo build --workspace
+    tests/observability/run --bin "${CARGO_TARGET_DIR:-target}/debug/ringgate" --bench "${CARGO_TARGET_DIR:-target}/debug/ringgate-bench"
+
 # What CI runs
 ci:
     .ci/run

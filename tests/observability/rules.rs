@@ -39,13 +39,13 @@ pub fn queries() -> Vec<(String, String)> {
 
 #[test]
 fn every_alert_says_how_urgent_it_is_and_has_a_runbook() {
-    let manual = include_str!("../../docs/observability/README.md");
+    let manual = include_str!("../../docs/observability.md");
     for alert in alerts() {
         let name = &alert.alert;
         assert!(["page", "ticket"].contains(&alert.labels["severity"].as_str()), "{name}");
         assert!(!alert.annotations["summary"].is_empty() && !alert.annotations["description"].is_empty(), "{name}");
         let anchor = name.to_lowercase();
-        assert_eq!(alert.annotations["runbook"], format!("observability/README.md#{anchor}"), "{name}");
+        assert_eq!(alert.annotations["runbook"], format!("observability.md#{anchor}"), "{name}");
         assert!(manual.contains(&format!("\n### {name}\n")), "{name} is not in the runbook");
     }
     let runbooks = manual.lines().filter_map(|line| line.strip_prefix("### Ringgate"));
