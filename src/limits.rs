@@ -82,6 +82,10 @@ pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// How long an admin connection may take to send a request's head, or stay idle between two.
 pub const ADMIN_HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long an admin connection may leave an answer unread: one that sleeps, or that nobody looks at any more, gives its
+/// place to others.
+pub const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How long the admin port does not accept after the system refused a connection.
 pub const ADMIN_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

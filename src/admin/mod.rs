@@ -25,12 +25,14 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
 use tokio::sync::{Semaphore, oneshot};
 
 pub use metrics::{CONTENT_TYPE, Family, Kind, Number, exposition};
 
 use crate::limits::{
-    ADMIN_ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_HEADER_TIMEOUT, ADMIN_STOP_TIMEOUT, SCRAPE_TIMEOUT,
+    ADMIN_ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_HEADER_TIMEOUT, ADMIN_SEND_TIMEOUT, ADMIN_STOP_TIMEOUT,
+    SCRAPE_TIMEOUT,
 };
 
 /// Where the admin port gets its answers.
@@ -56,6 +58,16 @@ pub struct Admin {
     thread: JoinHandle<()>,
 }
 
+/// What the admin port bounds.
+struct Bounds {
+    scrape_timeout: Duration,
+    connections_max: usize,
+    send_timeout: Duration,
+}
+
+const BOUNDS: Bounds =
+    Bounds { scrape_timeout: SCRAPE_TIMEOUT, connections_max: ADMIN_CONNECTIONS_MAX, send_timeout: ADMIN_SEND_TIMEOUT };
+
 /// Takes the port and serves it on a thread of its own, with `more` than is here, and does what is `beside` it there.
 ///
 /// # Errors
@@ -66,13 +78,13 @@ pub fn start(
     more: Router,
     beside: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<Admin> {
-    start_with(address, source, SCRAPE_TIMEOUT, more, beside)
+    start_with(address, source, BOUNDS, more, beside)
 }
 
 fn start_with(
     address: SocketAddr,
     source: Arc<dyn MetricsSource>,
-    scrape_timeout: Duration,
+    bounds: Bounds,
     more: Router,
     beside: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<Admin> {
@@ -82,12 +94,12 @@ fn start_with(
     let address = listener.local_addr().map_err(named)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (stop, stopped) = oneshot::channel();
-    let router = router(Shared { source, scrape_timeout }).merge(more);
+    let router = router(Shared { source, scrape_timeout: bounds.scrape_timeout }).merge(more);
     let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
         runtime.block_on(async move {
             tokio::spawn(beside);
             match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => serve(listener, router, stopped).await,
+                Ok(listener) => serve(listener, router, bounds, stopped).await,
                 Err(error) => tracing::error!(%error, "the admin port cannot be served"),
             }
         });
@@ -111,8 +123,8 @@ impl Admin {
     }
 }
 
-async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: oneshot::Receiver<()>) {
-    let connections = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+async fn serve(listener: tokio::net::TcpListener, router: Router, bounds: Bounds, mut stopped: oneshot::Receiver<()>) {
+    let connections = Arc::new(Semaphore::new(bounds.connections_max));
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = async {
@@ -132,6 +144,11 @@ async fn serve(listener: tokio::net::TcpListener, router: Router, mut stopped: o
                 continue;
             }
         };
+        // The kernel ends what is not taken in time; else a few that read nothing would keep everybody out for good.
+        if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(bounds.send_timeout)) {
+            tracing::debug!(%error, "an admin connection failed");
+            continue;
+        }
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(ADMIN_HEADER_TIMEOUT)
@@ -197,13 +214,17 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
+
+    const CONNECTIONS: usize = 3;
 
     #[derive(Default)]
     struct Source {
         stalled: AtomicBool,
+        /// More of `up`.
+        samples: AtomicUsize,
         missing: Mutex<Vec<String>>,
     }
 
@@ -213,7 +234,11 @@ mod tests {
                 if self.stalled.load(Ordering::SeqCst) {
                     std::future::pending::<()>().await;
                 }
-                vec![Family::gauge("up", "Up.").with(&[], 1u64)]
+                let mut up = Family::gauge("up", "Up.").with(&[], 1u64);
+                for _ in 0..self.samples.load(Ordering::SeqCst) {
+                    up.push(&[("text", "some more of it")], 1u64);
+                }
+                vec![up]
             })
         }
 
@@ -233,7 +258,12 @@ mod tests {
 
     fn started(source: &Arc<Source>) -> Admin {
         let any = "127.0.0.1:0".parse().unwrap();
-        start_with(any, source.clone(), Duration::from_millis(50), Router::new(), async {}).unwrap()
+        let bounds = Bounds {
+            scrape_timeout: Duration::from_millis(50),
+            connections_max: CONNECTIONS,
+            send_timeout: Duration::from_millis(300),
+        };
+        start_with(any, source.clone(), bounds, Router::new(), async {}).unwrap()
     }
 
     fn connected(admin: &Admin) -> TcpStream {
@@ -284,6 +314,21 @@ mod tests {
         source.stalled.store(true, Ordering::SeqCst);
         let answer = got(&admin, "/readyz");
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("did not answer"), "{answer}");
+        admin.stop();
+    }
+
+    #[test]
+    fn connections_that_read_nothing_give_way_to_others() {
+        let source = Arc::new(Source::default());
+        source.samples.store(3_000, Ordering::SeqCst);
+        let admin = started(&source);
+        let asks = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n".repeat(200);
+        let deaf: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connected(&admin)).collect();
+        for mut stream in &deaf {
+            stream.write_all(asks.as_bytes()).unwrap();
+        }
+        assert!(got(&admin, "/healthz").starts_with("HTTP/1.1 200"));
+        drop(deaf);
         admin.stop();
     }
 
