@@ -220,7 +220,8 @@ impl Gathering {
                     last_counted[topic] = place;
                     topic_groups[topic] += 1;
                 }
-                let Some(end) = end_of(committed) else { continue };
+                // Clients may commit a number below 0, which is read as if nothing was committed.
+                let Some(end) = end_of(committed).filter(|_| committed.offset >= 0) else { continue };
                 let behind = u64::try_from(end.saturating_sub(committed.offset)).unwrap_or(0);
                 lag = Some(lag.unwrap_or(0u64).saturating_add(behind));
                 if partition_lags_max > 0 {
@@ -404,6 +405,16 @@ mod tests {
         let census = gathering.finish(&vec![ends_at(&[10, -1, 5])], None, 1_000, 0);
         assert_eq!(census.group("g").unwrap().lag, Some(5));
         assert_eq!(census.group("blind").unwrap().lag, None);
+    }
+
+    #[test]
+    fn a_number_below_0_is_no_commit_and_has_no_lag() {
+        let mut gathering = Gathering::new(&catalogue(&[("a", 1, 2)]));
+        gathering.take(0, page("g", true, vec![offset("a", 1, 0, i64::MIN), offset("a", 1, 1, 3)]));
+        gathering.take(0, page("none", true, vec![offset("a", 1, 0, -1)]));
+        let census = gathering.finish(&vec![ends_at(&[10, 5])], None, 1_000, 10);
+        assert_eq!((census.group("g").unwrap().lag, census.group("none").unwrap().lag), (Some(2), None));
+        assert_eq!((census.lag, census.partition_lags.len()), (Some(2), 1));
     }
 
     #[test]

@@ -54,9 +54,9 @@ pub struct PartitionOfGroup {
 }
 
 impl PartitionOfGroup {
-    /// Records from what is committed to the end; `None` where one of them is not known.
+    /// Records from what is committed to the end; `None` where one of them is not known. Below 0 nothing is committed.
     pub fn lag(&self) -> Option<u64> {
-        let committed = self.committed.as_ref()?.offset;
+        let committed = self.committed.as_ref().map(|committed| committed.offset).filter(|offset| *offset >= 0)?;
         Some(u64::try_from(self.end?.saturating_sub(committed)).unwrap_or(0))
     }
 }
