@@ -308,6 +308,10 @@ impl World {
             let details = format!("{groups} groups, {members} members, counted {totals:?}");
             self.checks.fail("what is counted is there", details);
         }
+        let counts = self.gateway.shards.iter().try_for_each(|shard| shard.core.coordinator().check_counts());
+        if let Some(details) = counts.err() {
+            self.checks.fail("the gauges are what there is", details);
+        }
         if self.looks.is_multiple_of(10) && self.gateway.is_up && self.now_us >= self.frozen_until_us {
             self.fetch_all();
         }

@@ -7,6 +7,7 @@
 //! assignments could not be kept, or somebody joined or left meanwhile), and where nobody was left at its end; one that
 //! begins again counts as one that failed and, at its end, as one that completed.
 
+use super::Coordinator;
 use super::ctx::Ctx;
 use super::group::{Group, State};
 use crate::Histogram;
@@ -101,6 +102,38 @@ pub struct Rebalances {
     pub last_took_ms: u64,
     /// When the one that goes on began, in session time.
     began_ms: Option<u64>,
+}
+
+impl Coordinator {
+    /// Goes through all groups, for tests: whether they are as many, with as much, as is counted.
+    ///
+    /// # Errors
+    /// What is counted and what is there.
+    pub fn check_counts(&self) -> Result<(), String> {
+        let mut states = [0; State::COUNT];
+        let (mut members, mut offsets, mut assigned) = (0, 0, 0);
+        // On its way from one protocol to the other a group has some of its members twice, or in its hands.
+        let mut are_at_rest = true;
+        for group in (0..self.groups.capacity()).filter_map(|slot| self.groups.get(slot)) {
+            states[group.state as usize] += 1;
+            members += group.consumer.as_deref().map_or(group.members.len(), |consumer| consumer.member_count());
+            offsets += group.offsets.topics.values().map(|partitions| partitions.len()).sum::<usize>();
+            assigned += group.assigned_partitions;
+            are_at_rest &= group.works.is_empty();
+            let of_consumers = group.consumer.as_deref().map(|consumer| consumer.assigned_partitions());
+            if group.works.is_empty() && of_consumers.is_some_and(|there| there != group.assigned_partitions) {
+                return Err(format!("{}: {} of {of_consumers:?} assigned", group.id, group.assigned_partitions));
+            }
+            if group.state == State::Empty && group.works.is_empty() && group.assigned_partitions > 0 {
+                return Err(format!("{} is empty with {} assigned", group.id, group.assigned_partitions));
+            }
+        }
+        let there = (states, offsets, assigned, members);
+        let counted = (self.ctx.states, self.ctx.stats.offsets, self.ctx.stats.assigned_partitions, self.ctx.members);
+        let is_right =
+            there == counted || !are_at_rest && (there.0, there.1, there.2) == (counted.0, counted.1, counted.2);
+        if is_right { Ok(()) } else { Err(format!("there are {there:?}, counted {counted:?}")) }
+    }
 }
 
 impl Group {

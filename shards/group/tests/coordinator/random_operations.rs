@@ -237,6 +237,7 @@ impl Day {
 
     fn check(&mut self) {
         assert_eq!(self.w.open, self.open.len());
+        assert_eq!(self.w.coordinator.check_counts(), Ok(()));
         assert!(self.w.totals.members() >= self.w.coordinator.member_count());
         if self.w.coordinator.group_count() == 0 {
             assert_eq!((self.w.totals.members(), self.w.totals.bytes()), (0, 0));
