@@ -227,6 +227,6 @@ fn say_interrupts(topology: &Topology, cpus: &[usize], interrupts: &CpuSet, reas
         reasons.push(format!("interrupts of {} belong on CPUs {interrupts}", card.name));
     }
     if !disturbed.is_empty() {
-        reasons.push(format!("today some of them are handled on the shards' CPUs {disturbed}"));
+        reasons.push(format!("today some interrupts of {} are handled on the shards' CPUs {disturbed}", card.name));
     }
 }

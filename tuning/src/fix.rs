@@ -39,6 +39,17 @@ impl Fix {
         }
     }
 
+    /// The same in the words of the manual: [`Severity`](crate::Severity) has an "advice" of its own.
+    pub fn kind_in_words(&self) -> &'static str {
+        match self {
+            Fix::Knob(_) => "running kernel",
+            Fix::Boot(_) => "boot",
+            Fix::Unit(_) => "unit",
+            Fix::Nic(_) => "link",
+            Fix::Advice(_) => "decision",
+        }
+    }
+
     /// A shell's command, or what to write where.
     pub fn text(&self) -> String {
         match self {

@@ -322,9 +322,17 @@ fn the_script_of_a_dry_run_does_what_apply_does_and_says_how_to_undo_it() {
     let (scripted, applied) = (World::new(), World::new());
     let before = scripted.all();
     let steps = apply::plan(&scripted.host(), &knobs(&WANTED));
-    let others = [("made_up", Fix::Boot("nohz_full=1\necho not a comment".into()))];
+    let others = [
+        ("made_up", Fix::Boot("nohz_full=1\necho not a comment".into())),
+        ("too", Fix::Advice("see to it".into())),
+        ("and", Fix::Nic("ethtool -L".into())),
+    ];
     let text = script::script("a test\nof it", &steps, |_| Some("it's\nwhy".into()), &others);
     assert_eq!(scripted.all(), before, "a dry run changes nothing");
+    assert!(
+        text.contains("# [too] decision: see to it\n# [and] link: ethtool -L\n"),
+        "the words of the manual: {text}"
+    );
 
     let (fine, stderr) = run(&text, scripted.root.path());
     assert!(fine, "{text}\n{stderr}");

@@ -84,7 +84,7 @@ fn the_core_that_has_most_interrupts_keeps_them() {
     let choice = choose(&busier, Latency, None).unwrap();
     assert_eq!(choice.interrupts.to_string(), "5");
     assert_eq!(choice.to_string(), "0,1,2,4,6,7,3", "one with an interrupt is taken last");
-    assert!(says(&choice, "shards' CPUs 3"), "{choice:?}");
+    assert!(says(&choice, "interrupts of eth0 are handled on the shards' CPUs 3"), "{choice:?}");
     let fewer = choose(&busier, Latency, Some(4)).unwrap();
     assert!(!says(&fewer, "shards' CPUs"), "{fewer:?}");
 }

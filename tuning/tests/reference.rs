@@ -35,13 +35,13 @@ reads the `proc/` and `sys/` of another host. Exit code 0: nothing worse than ad
 
 What mends a finding is of one of five kinds:
 
-| Kind | What it takes |
-| --- | --- |
-| running kernel | a value that the kernel takes at once and forgets at the next boot |
-| boot | a parameter of the kernel's command line, and a reboot |
-| unit | a line of the service's unit file, and a restart of the service |
-| link | a command that may take a network link down for a moment |
-| decision | a command or setting that is yours to decide on |
+| Kind | `--json` | What it takes |
+| --- | --- | --- |
+| running kernel | `knob` | a value that the kernel takes at once and forgets at the next boot |
+| boot | `boot` | a parameter of the kernel's command line, and a reboot |
+| unit | `unit` | a line of the service's unit file, and a restart of the service |
+| link | `nic` | a command that may take a network link down for a moment |
+| decision | `advice` | a command or setting that is yours to decide on |
 
 The wishes and examples below are those of the latency profile and of four hosts that the tests know: bare metal with two NUMA
 nodes, a virtual machine, a container, and a machine on which io_uring is off. This page is written by
@@ -60,16 +60,6 @@ fn all_findings() -> Vec<(&'static str, Profile, Vec<Finding>)> {
         (host, profile, report::findings(&tree, &plan, |_| true))
     };
     HOSTS.into_iter().flat_map(|(tree, host)| Profile::ALL.map(|profile| of(tree, host, profile))).collect()
-}
-
-fn kind(fix: &Fix) -> &'static str {
-    match fix {
-        Fix::Knob(_) => "running kernel",
-        Fix::Boot(_) => "boot",
-        Fix::Unit(_) => "unit",
-        Fix::Nic(_) => "link",
-        Fix::Advice(_) => "decision",
-    }
 }
 
 /// Text in which nothing is taken for a mark of Markdown or HTML.
@@ -105,7 +95,7 @@ fn entry(check: &Check, all: &[(&str, Profile, Vec<Finding>)]) -> String {
             severity => &format!("a {}", severity.name()),
         };
         let _ = writeln!(text, "- Found ({host}), as {severity}: {}", code(&finding.found.read));
-        let mut kinds: Vec<&str> = finding.found.fixes.iter().map(kind).collect();
+        let mut kinds: Vec<&str> = finding.found.fixes.iter().map(Fix::kind_in_words).collect();
         kinds.dedup();
         let fixes: Vec<String> = fix::texts(&finding.found.fixes).iter().map(|fix| code(fix)).collect();
         let _ = writeln!(text, "- Fix ({}): {}", kinds.join(", "), fixes.join("; "));

@@ -178,7 +178,7 @@ impl Change {
         if !others.is_empty() {
             text.push_str("\nFor you to decide and do:\n");
             for (check, fix) in others {
-                let _ = writeln!(text, "  {check}: {} ({})", fix.text(), fix.kind());
+                let _ = writeln!(text, "  {check}: {} ({})", fix.text(), fix.kind_in_words());
             }
         }
         text

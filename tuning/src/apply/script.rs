@@ -38,7 +38,7 @@ pub fn script(title: &str, steps: &[Step], why: impl Fn(&Path) -> Option<String>
     if !others.is_empty() {
         text.push_str("\n# For you to decide and do:\n");
         for (check, fix) in others {
-            let _ = writeln!(text, "# [{check}] {}: {}", fix.kind(), one_line(&fix.text()));
+            let _ = writeln!(text, "# [{check}] {}: {}", fix.kind_in_words(), one_line(&fix.text()));
         }
     }
     text.push_str("\nexit \"$failed\"\n");
