@@ -179,7 +179,12 @@ fn router(shared: Shared) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .merge(page::routes())
-        .fallback(async || (StatusCode::NOT_FOUND, "there are /, /metrics, /healthz, /readyz and /api\n"))
+        .fallback(async || {
+            (
+                StatusCode::NOT_FOUND,
+                "there are /, /metrics, /healthz, /readyz, /api/overview, /api/groups and /api/topics\n",
+            )
+        })
         .with_state(shared)
 }
 
@@ -287,7 +292,10 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(answer.contains("content-type: text/plain; version=0.0.4"), "{answer}");
         assert!(answer.ends_with("# HELP up Up.\n# TYPE up gauge\nup 1\n"), "{answer}");
-        assert!(got(&admin, "/nosuch").starts_with("HTTP/1.1 404"));
+        for path in ["/nosuch", "/api"] {
+            let answer = got(&admin, path);
+            assert!(answer.starts_with("HTTP/1.1 404") && answer.contains(", /api/overview,"), "{answer}");
+        }
         admin.stop();
     }
 
