@@ -115,6 +115,8 @@ def calm(stage):
                 yield "does not say that no group lags"
             if page.js("document.querySelectorAll('.cell').length") != 4 or "Shard 2 takes most CPU: 34 %" not in text(page, ".shards"):
                 yield f"the shards: {text(page, '.shards')}"
+            if "/s in, " not in text(page, "main"):
+                yield "bytes per second could be records"
             if page.js("document.title") != "Overview · ringgate":
                 yield f"the title is {page.js('document.title')}"
     yield from in_views(stage, "calm", {"overview": "#/", "topics": "#/topics", "topic": "#/topics/orders", "shard": "#/shards/2"}, look)
@@ -140,6 +142,8 @@ def trouble(stage):
                 yield f"the title is {page.js('document.title')}"
             if page.js("[...document.querySelectorAll('.findings a')].map((a) => a.hash).join()") != "#/shards/1,#/shards/1,#/groups/billing":
                 yield "findings do not lead to what they are about"
+        if name == "shard" and "Critical" not in text(page, ".findings .badge"):
+            yield f"findings are {text(page, '.findings .badge')}"
         if name == "group":
             for wanted in ("billing", "Stable", "for 12 min", "billing-worker", "took 1.24 s", "1 failed"):
                 if wanted not in said:

@@ -34,11 +34,12 @@ export const bytes = (n) => {
   const at = sizeOf(n);
   return `${digits(n / 1024 ** at)} ${SIZES[at]}`;
 };
-/// Two rates in the unit of the larger, short enough for a tile: `0.79 in, 59.9 MiB/s out`.
+/// Two rates in the unit of the larger, short enough for a tile: `0.79 MiB/s in, 59.9 out`. The unit stands at the first
+/// one: beside a rate of records `305 in` would be records.
 export const bothBytes = (into, out) => {
   if (!known(into) || !known(out)) return `${bytesPerSecond(into)} in, ${bytesPerSecond(out)} out`;
   const at = sizeOf(Math.max(into, out));
-  return `${digits(into / 1024 ** at)} in, ${digits(out / 1024 ** at)} ${SIZES[at]}/s out`;
+  return `${digits(into / 1024 ** at)} ${SIZES[at]}/s in, ${digits(out / 1024 ** at)} out`;
 };
 export const bytesPerSecond = (n) => (known(n) ? `${bytes(n)}/s` : NONE);
 

@@ -2,7 +2,7 @@
 import { h } from './dom.js';
 import { count, latency, perSecond, percent } from './format.js';
 import { chart } from './charts.js';
-import { facts, section } from './parts.js';
+import { WORDS, facts, section } from './parts.js';
 
 export const shardPage = (answer, number) => {
   const shard = answer.shards.find((each) => `${each.shard}` === number);
@@ -14,7 +14,7 @@ export const shardPage = (answer, number) => {
     h('p', { class: 'crumbs', 'data-key': 'crumbs' }, h('a', { href: '#/' }, 'Overview'), ' / '),
     h('h1', { 'data-key': 'h1' }, `Shard ${number}`, shard.hot ? h('span', { class: 'badge warning' }, 'hot') : null),
     findings.length ? h('ul', { class: 'findings apart', 'data-key': 'findings' }, findings.map((finding) => h('li', {},
-      h('span', { class: `badge ${finding.severity}` }, finding.severity), h('span', { class: 'text' }, finding.text)))) : null,
+      h('span', { class: `badge ${finding.severity}` }, WORDS[finding.severity] || finding.severity), h('span', { class: 'text' }, finding.text)))) : null,
     section('shard-cpu', 'CPU', chart({ id: 'one-cpu', title: `CPU of shard ${number}`, from: answer.history.from, step: answer.history.step, series: [{ name: 'CPU', ys, colour: 'var(--c0)' }], show: percent, most: 1.04, height: 180 })),
     section('shard-now', 'Now', facts([
       ['CPU', percent(shard.cpu)],
