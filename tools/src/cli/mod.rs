@@ -155,12 +155,13 @@ pub struct ListGroups {
 
 /// `groups describe`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(group = clap::ArgGroup::new("which").args(["groups", "all"]).required(true))]
 pub struct DescribeGroups {
     /// The groups
-    #[arg(value_name = "GROUP", required_unless_present = "all")]
+    #[arg(value_name = "GROUP")]
     pub groups: Vec<String>,
     /// All groups that consume
-    #[arg(long, visible_alias = "all-groups", conflicts_with = "groups")]
+    #[arg(long, visible_alias = "all-groups")]
     pub all: bool,
     /// Offsets and lag of each partition; this is what is shown when nothing else is asked for
     #[arg(long, group = "view")]
@@ -348,6 +349,12 @@ mod tests {
         }
         assert!(parsed("groups reset g --from-file f").is_ok());
         assert!(parsed("groups reset g --all-topics --by-duration 1d12h").is_ok());
+    }
+
+    #[test]
+    fn a_describe_of_nothing_is_told_of_both_ways() {
+        let refused = parsed("groups describe").expect_err("of which?").to_string();
+        assert!(refused.contains("GROUP") && refused.contains("--all"), "{refused}");
     }
 
     #[test]
