@@ -27,7 +27,7 @@ pub fn check_host() -> io::Result<()> {
     check_memlock()
 }
 
-/// Tries to make a ring, and asks it what it can do.
+/// Tries to make a ring, asks it what it can do, and enters it: each is a system call that may be forbidden by itself.
 ///
 /// # Errors
 /// Why there is none, or what it cannot do, and what to do about it.
@@ -39,7 +39,8 @@ pub fn check_io_uring() -> io::Result<()> {
     if ring >= 0 {
         // SAFETY: the descriptor has just been made by the kernel and nobody else knows it.
         let ring = unsafe { OwnedFd::from_raw_fd(ring as i32) };
-        return check_operations(&ring);
+        check_operations(&ring)?;
+        return check_enter(&ring);
     }
     let error = io::Error::last_os_error();
     let fix = match error.raw_os_error() {
@@ -151,6 +152,19 @@ fn check_operations(ring: &OwnedFd) -> io::Result<()> {
     ))
 }
 
+/// Enters a ring that has nothing to do.
+fn check_enter(ring: &OwnedFd) -> io::Result<()> {
+    let nothing = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: nothing is submitted or waited for, and there is no set of signals: the kernel reads no memory of ours.
+    let done = unsafe { libc::syscall(libc::SYS_io_uring_enter, ring.as_raw_fd(), 0u32, 0u32, 0u32, nothing, 0usize) };
+    if done >= 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    let told = format!("io_uring cannot be used here: allow io_uring_enter in the seccomp profile as well ({error})");
+    Err(io::Error::new(error.kind(), told))
+}
+
 /// The names of those operations that cannot be done.
 fn missing(can: impl Fn(u8) -> bool) -> Vec<&'static str> {
     OPERATIONS.iter().filter(|(number, _)| !can(*number)).map(|(_, name)| *name).collect()
@@ -189,6 +203,41 @@ mod tests {
         assert_eq!(missing(|number| number != 13 && number != 27), ["ACCEPT", "RECV"]);
         // The tests of this crate run executors, so this host has what they need.
         check_io_uring().unwrap();
+    }
+
+    /// Has a system call fail on this thread from now on, as a seccomp profile without it does.
+    fn forbid(call: libc::c_long) {
+        let step = |code: u32, if_not: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: if_not, k };
+        let mut steps = [
+            // Loads the call's number, skips the refusal if it is another one's.
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
+            step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+            step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+        // SAFETY: neither touches memory but the filter, which is a whole one; both concern this thread alone.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter), 0);
+        }
+    }
+
+    #[test]
+    fn each_call_that_is_forbidden_is_named() {
+        for (call, name) in [
+            (libc::SYS_io_uring_setup, "io_uring is forbidden here"),
+            (libc::SYS_io_uring_register, "allow io_uring_register in the seccomp profile"),
+            (libc::SYS_io_uring_enter, "allow io_uring_enter in the seccomp profile"),
+        ] {
+            let tried = std::thread::spawn(move || {
+                forbid(call);
+                check_io_uring()
+            });
+            let error = tried.join().unwrap().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert!(error.to_string().contains(name), "{error}");
+        }
     }
 
     #[test]
