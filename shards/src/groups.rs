@@ -20,7 +20,7 @@ use crate::ShardHandle;
 use crate::call::{GroupCall, Reply, ReplyTo};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
-use crate::limits::{EFFECTS_PER_LOOK, EFFECTS_SLICE, PLACES_LOOK_INTERVAL};
+use crate::limits::{EFFECTS_PER_LOOK, EFFECTS_SLICE, PLACES_LOOK_INTERVAL, UNREADABLE_SAID_MS};
 use crate::log_driver::LogDriver;
 use crate::metrics::ShardReport;
 use crate::settings::ShardSettings;
@@ -43,6 +43,8 @@ pub(crate) struct Groups {
     writing: Cell<bool>,
     batches: Cell<u64>,
     records: Cell<u64>,
+    /// When the log was last said to take nothing.
+    refused_said_ms: Cell<i64>,
     later: Later,
     clock: Clock,
 }
@@ -68,6 +70,7 @@ impl Groups {
             writing: Cell::new(false),
             batches: Cell::new(0),
             records: Cell::new(0),
+            refused_said_ms: Cell::new(i64::MIN),
             later: Later::default(),
             clock,
         }
@@ -375,7 +378,7 @@ impl Groups {
         self.records.set(self.records.get() + records.len() as u64);
         let records = encoded(shard, records).await;
         let result = log.append_durable(shard, |log| log.append(records)).await.map_err(|why| {
-            tracing::error!(shard = shard.id().0, why, "groups and offsets cannot be kept");
+            self.say_refused(shard, &why);
             StoreError::Unavailable
         });
         let written = self.batcher.borrow_mut().handle_written(result);
@@ -391,6 +394,16 @@ impl Groups {
             }
         }
         self.pump(shard);
+    }
+
+    /// Says that nothing is kept, now and then: a log that a failed write has closed refuses all that comes until a restart.
+    fn say_refused(&self, shard: &ShardHandle, why: &str) {
+        let now_ms = self.clock.wall_ms();
+        if now_ms.saturating_sub(self.refused_said_ms.get()) < UNREADABLE_SAID_MS {
+            return;
+        }
+        self.refused_said_ms.set(now_ms);
+        tracing::error!(shard = shard.id().0, why, "groups and offsets cannot be kept");
     }
 }
 

@@ -47,8 +47,8 @@ pub const WALK_SLICE: usize = 128 << 10;
 /// Open files that partitions leave to client connections, however many topics there are.
 pub const CONNECTIONS_KEPT: usize = 64;
 
-/// How often a partition says in the log that its records cannot be read, at most: clients ask for them again and
-/// again.
+/// How often a partition says in the log that its records cannot be read, and a shard that its groups cannot be kept, at
+/// most: clients ask again and again.
 pub const UNREADABLE_SAID_MS: i64 = 60_000;
 
 /// Streams of a gateway, each about 500 bytes in memory; an Iggy server takes 2^20.

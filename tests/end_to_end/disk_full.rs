@@ -7,6 +7,7 @@ use kafka_protocol::messages::produce_request::{PartitionProduceData, ProduceReq
 use rdkafka::topic_partition_list::Offset;
 
 use crate::common::gateway::{Gateway, Options};
+use crate::common::group::{commit, commit_codes, commit_request, committed};
 use crate::common::librdkafka::{create_topic, read_from};
 use crate::common::raw::{Raw, Writer, batch, topic_name};
 use crate::connections::found_group_with_session;
@@ -59,4 +60,27 @@ async fn a_log_without_room_closes_alone_and_takes_records_again_after_a_restart
         assert!(record.text().starts_with(&format!("{nth}-")), "record {nth}");
     }
     assert_eq!(seen[acknowledged].text(), "after");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_of_groups_without_room_is_told_once_however_often_it_refuses() {
+    let options = || Options::new(1).embedded("the logs that have no room are the gateway's own");
+    let mut gateway = Gateway::start(options());
+    create_topic(&gateway, "t", 1).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    commit(&mut raw, "workers", "t", &[(0, 7)]);
+    gateway.limit_files(Some(1));
+    for attempt in 0..50 {
+        let codes = commit_codes(&mut raw, 8, &commit_request("workers", "t", &[(0, 8 + attempt)]));
+        assert_eq!(codes, [15], "COORDINATOR_NOT_AVAILABLE");
+    }
+    gateway.until_logged(&["groups and offsets cannot be kept"]);
+    drop(raw);
+    gateway.ask_to_stop();
+    let (_, written) = tokio::task::block_in_place(|| gateway.end());
+    assert_eq!(written.matches("groups and offsets cannot be kept").count(), 1, "{written}");
+
+    gateway.restart(options());
+    let mut raw = Raw::connect(gateway.bootstrap());
+    assert_eq!(committed(&mut raw, "workers", "t", &[0]), [7], "what was acknowledged is there, and no more");
 }
