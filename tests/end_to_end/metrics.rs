@@ -150,8 +150,11 @@ async fn files_are_timed_by_their_log_and_reads_counted_by_where_they_found_thei
         partition.append(&mut raw, batch(Writer::NOBODY, 1, &[&value]));
     }
     commit(&mut raw, "g", "log", &[(0, 1)]);
-    assert_eq!(partition.fetch(&mut raw, 11, 5).error_code, 0);
-    assert_eq!(partition.fetch(&mut raw, 11, 0).error_code, 0);
+    let sent = [5, 0].map(|offset| {
+        let fetched = partition.fetch(&mut raw, 11, offset);
+        assert_eq!(fetched.error_code, 0);
+        fetched.records.map_or(0, |records| records.len())
+    });
     let scrape = Scrape::of(&gateway);
     let timed = |family, log| scrape.histogram(family, &[("log", log)]);
     for log in ["partition", "group", "catalogue"] {
@@ -161,6 +164,8 @@ async fn files_are_timed_by_their_log_and_reads_counted_by_where_they_found_thei
     }
     assert_eq!(timed("ringgate_append_batches", "partition").1, 6.0, "each batch once, however many went together");
     assert!(scrape.histogram("ringgate_file_wait_seconds", &[]).0 >= 8);
+    let sent: usize = sent.iter().sum();
+    assert_eq!(scrape.sum("ringgate_bytes_out_total", &[]), sent as f64, "from memory and from disk");
     assert!(scrape.sum("ringgate_cached_reads_total", &[]) >= 1.0);
     assert!(scrape.sum("ringgate_disk_reads_total", &[]) >= 1.0, "the first batches are only on disk");
     let cached = scrape.sum("ringgate_cached_bytes", &[]);
