@@ -76,10 +76,14 @@ impl Places {
             Some(chosen) => chosen,
             None => (allowed.iter().take(planned.unwrap_or(allowed.len())).collect(), CpuSet::default()),
         };
-        let near: CpuSet = match cards::node(look, card) {
-            Some((_, cpus)) => interrupts.iter().filter(|cpu| cpus.contains(*cpu)).collect(),
-            None => interrupts,
-        };
+        // As `doctor cpus` has it: a core that no shard runs on, rather than the other thread of one that a shard does.
+        let topology = look.topology().unwrap_or_default();
+        let free = |cpu: &usize| !topology.core_of(*cpu).iter().any(|thread| shards.contains(&thread));
+        let near = cards::node(look, card).map(|(_, cpus)| cpus);
+        let near: Vec<usize> =
+            interrupts.iter().filter(|cpu| near.as_ref().is_none_or(|cpus| cpus.contains(*cpu))).collect();
+        let whole: CpuSet = near.iter().copied().filter(free).collect();
+        let near = if whole.is_empty() { near.into_iter().collect() } else { whole };
         Places { shards, interrupts: near }
     }
 
@@ -383,5 +387,33 @@ mod tests {
         let line = "IRQBALANCE_BANNED_CPULIST=\"2-7\"";
         assert_eq!(leaves_alone(&format!("ENABLED=1\n{line}")), Some(line));
         assert_eq!(leaves_alone("IRQBALANCE_ARGS=--banirq=131"), Some("IRQBALANCE_ARGS=--banirq=131"));
+    }
+
+    #[test]
+    fn interrupts_go_to_a_core_without_a_shard_as_the_list_of_cpus_has_it() {
+        // Four cores of two threads, with shards on all but the first.
+        let task = |shard: usize| {
+            let at = format!("/proc/7/task/{}", 70 + shard);
+            let status = format!("Cpus_allowed_list:\t{shard}\n");
+            [(format!("{at}/comm"), format!("shard-{shard}\n")), (format!("{at}/status"), status)]
+        };
+        let siblings = |cpu: usize| {
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+            (path, format!("{},{}\n", cpu % 4, cpu % 4 + 4))
+        };
+        let files: Vec<(String, String)> = (1..4)
+            .flat_map(task)
+            .chain((0..8).map(siblings))
+            .chain([
+                ("/proc/7/status".into(), "Cpus_allowed_list:\t0-7\n".into()),
+                ("/sys/devices/system/cpu/online".into(), "0-7\n".into()),
+            ])
+            .collect();
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let (_kept, host) = crate::host::tests::host(&files);
+        let plan = crate::plan::Plan { pid: Some(7), ..crate::plan::Plan::default() };
+        let places = Places::of(Look { host: &host, plan: &plan }, "eth0");
+        assert_eq!(places.shards, [1, 2, 3]);
+        assert_eq!(places.interrupts.to_string(), "0,4", "and not 5-7, the other threads of the shards' cores");
     }
 }
