@@ -212,6 +212,14 @@ fn a_gateway_that_runs_is_found_by_its_port() {
     assert!(only(&kept)["read"].as_str().unwrap().contains("1 connections, 1 with a keepalive timer"), "{kept}");
     drop(connection);
 
+    let files = look("nofile");
+    assert_eq!(files["pid"], gateway.process.id(), "all checks look at it: {files}");
+    let whose = format!("open files of process {}: ", gateway.process.id());
+    assert!(only(&files)["read"].as_str().unwrap().starts_with(&whose), "{files}");
+    let table = stdout(&doctor(&["--port", &gateway.port, "--only", "nofile"]));
+    let head = format!("2 shards, 10000 connections; the gateway that runs as process {}\n", gateway.process.id());
+    assert!(table.lines().next().is_some_and(|line| line.ends_with(head.trim_end())), "{table}");
+
     let score = look("oom_score");
     assert!(only(&score)["read"].as_str().unwrap().ends_with("(the gateway)"), "{score}");
 }

@@ -20,6 +20,12 @@ pub fn findings(host: &Host, plan: &Plan, wanted: impl Fn(&Check) -> bool) -> Ve
     checks::all().filter(|check| wanted(check)).map(|check| Finding { check, found: (check.run)(look) }).collect()
 }
 
+/// The gateway that the checks should look at: the one that the plan names, or that listens on its port; `None` where none
+/// runs, or this user may not know which.
+pub fn gateway(host: &Host, plan: &Plan) -> Option<u32> {
+    checks::gateway(Look { host, plan })
+}
+
 /// How bad a finding is, from best to worst; what means nothing here and what nobody knows come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {

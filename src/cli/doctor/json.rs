@@ -12,6 +12,7 @@ pub(super) fn report(host: &Host, plan: &Plan, findings: &[Finding]) -> String {
         "version": VERSION,
         "profile": plan.profile.name(),
         "root": host.root().to_string_lossy(),
+        "pid": plan.pid,
         "worst": report::worst(findings).name(),
         "checks": findings.iter().map(finding).collect::<Vec<_>>(),
     });

@@ -153,8 +153,12 @@ fn shards(help: &'static str) -> Arg {
 }
 
 fn pid() -> Arg {
-    number("pid", "PID", "A gateway that runs, whose limits are to be looked at instead of this shell's")
-        .value_parser(value_parser!(u32).range(1..))
+    number(
+        "pid",
+        "PID",
+        "The gateway that is looked at instead of this shell [default: the one that listens on --port]",
+    )
+    .value_parser(value_parser!(u32).range(1..))
 }
 
 fn root() -> Arg {
@@ -241,23 +245,31 @@ impl Doctor {
             Task::SelfTest if !host.is_live() => Err("--selftest measures this machine: without --root".into()),
             Task::SelfTest => Ok((selftest::run(&host, &self.plan, self.json)?, Exit::Success)),
             Task::Change(change) => {
-                change.make(&host, &self.plan, &self.findings(&host), self.json).map_err(|refused| refused.to_string())
+                let plan = self.plan_for(&host);
+                let findings = self.findings(&host, &plan);
+                change.make(&host, &plan, &findings, self.json).map_err(|refused| refused.to_string())
             }
             _ => Ok(self.looked(&host)),
         }
     }
 
-    fn findings(&self, host: &Host) -> Vec<Finding> {
+    /// The plan, with the gateway that runs already: all checks look at the same one.
+    fn plan_for(&self, host: &Host) -> Plan {
+        Plan { pid: report::gateway(host, &self.plan), ..self.plan.clone() }
+    }
+
+    fn findings(&self, host: &Host, plan: &Plan) -> Vec<Finding> {
         let wanted = |id: &str| self.only.is_empty() || self.only.iter().any(|only| only == id);
-        report::findings(host, &self.plan, |check| wanted(check.id))
+        report::findings(host, plan, |check| wanted(check.id))
     }
 
     fn looked(&self, host: &Host) -> (String, Exit) {
-        let findings = self.findings(host);
+        let plan = self.plan_for(host);
+        let findings = self.findings(host, &plan);
         let text = if self.json {
-            json::report(host, &self.plan, &findings)
+            json::report(host, &plan, &findings)
         } else {
-            table::report(host, &self.plan, &findings, self.verbose, &paper())
+            table::report(host, &plan, &findings, self.verbose, &paper())
         };
         let exit = match report::worst(&findings) {
             Severity::Blocker => Exit::BadConfiguration,

@@ -20,7 +20,8 @@ pub(super) fn report(host: &Host, plan: &Plan, findings: &[Finding], verbose: bo
     let mut page = Page { text: String::new(), paper };
     let shards = Look { host, plan }.shards();
     let shards = if shards == 1 { "1 shard".into() } else { format!("{shards} shards") };
-    page.line(&format!("Profile {}, {shards}, {} connections", plan.profile.name(), plan.connections));
+    let whose = plan.pid.map_or(String::new(), |pid| format!("; the gateway that runs as process {pid}"));
+    page.line(&format!("Profile {}, {shards}, {} connections{whose}", plan.profile.name(), plan.connections));
     for area in Area::ALL {
         let of_area: Vec<&Finding> = findings.iter().filter(|finding| finding.check.area == area).collect();
         if !of_area.is_empty() {
