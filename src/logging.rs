@@ -2,9 +2,9 @@
 //! for a terminal.
 
 use std::io::IsTerminal;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -15,6 +15,9 @@ use crate::limits::LOG_LINES_QUEUED;
 
 /// What keeps the writer going. Here and not in a [`LogGuard`], so that whoever ends the process can end it.
 static WRITER: Mutex<Option<WorkerGuard>> = Mutex::new(None);
+
+/// Counts the lines that found the queue full.
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// Writes what is queued when it is dropped: keep it until the end of `main`.
 #[must_use = "log lines are lost once this is dropped"]
@@ -31,12 +34,18 @@ pub fn finish() {
     drop(WRITER.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
+/// Lines that are lost, since stderr took them more slowly than they came.
+pub fn lines_dropped() -> u64 {
+    DROPPED.get().map_or(0, |dropped| dropped.dropped_lines() as u64)
+}
+
 /// Starts logging for the whole process. A second call changes nothing.
 pub fn start(format: LogFormat, level: tracing::Level) -> LogGuard {
     let (writer, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(LOG_LINES_QUEUED)
         .thread_name("logs")
         .finish(std::io::stderr());
+    let _ = DROPPED.set(writer.error_counter());
     let layer = fmt::layer().with_writer(writer);
     let layer = match format {
         LogFormat::Text => layer.with_ansi(std::io::stderr().is_terminal()).boxed(),

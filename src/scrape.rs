@@ -181,6 +181,8 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
     let mut all = vec![
         Family::gauge("ringgate_open_connections", "Connections of all shards.").with(&[], connections),
         Family::gauge("ringgate_file_jobs_queued", "File jobs that no thread has taken.").with(&[], file_jobs),
+        Family::counter("ringgate_log_lines_dropped_total", "Lines of the log that stderr took too slowly to be kept.")
+            .with(&[], crate::logging::lines_dropped()),
     ];
     let mut each = |make: fn(&'static str, &'static str) -> Family, name, help, value: &dyn Fn(&ShardScrape) -> u64| {
         let mut family = make(name, help);
