@@ -177,6 +177,20 @@ fn each_queue_gets_its_cpu_and_what_is_no_queue_stays() {
 }
 
 #[test]
+fn a_virtio_cards_interrupts_are_found_behind_the_link_to_its_device() {
+    let root = card();
+    let at = |path: &str| root.path().join(path);
+    fs::create_dir_all(at("sys/devices/pci0/0000:00:02.0/virtio0")).unwrap();
+    let irqs = "sys/class/net/eth0/device/msi_irqs";
+    fs::rename(at(irqs), at("sys/devices/pci0/0000:00:02.0/msi_irqs")).unwrap();
+    fs::remove_dir_all(at("sys/class/net/eth0/device")).unwrap();
+    std::os::unix::fs::symlink("../../../devices/pci0/0000:00:02.0/virtio0", at("sys/class/net/eth0/device")).unwrap();
+    let moved = move_interrupts(root.path(), &["--apply", "eth0", "4-5"]);
+    assert!(moved.status.success(), "{moved:?}");
+    assert_eq!(affinity(root.path()), ["0-15\n", "4\n", "5\n", "4\n"]);
+}
+
+#[test]
 fn a_script_that_is_asked_for_nonsense_changes_nothing() {
     let root = card();
     let before = affinity(root.path());
