@@ -16,6 +16,10 @@ use super::census::{Ends, Gathering, GroupSeen};
 use super::{Watch, now_ms};
 use crate::limits::DETAIL_TOPICS_ASKED;
 
+/// A shard that was asked is not there any more, as while the gateway stops.
+#[derive(Debug)]
+pub struct Unanswered;
+
 /// A group with its members and what it has committed.
 pub struct GroupDetail {
     /// The shard that coordinates it.
@@ -63,12 +67,17 @@ impl PartitionOfGroup {
 
 impl Watch {
     /// The group of this name, now; `None` where there is none.
-    pub async fn group(&self, name: &str) -> Option<GroupDetail> {
-        let known = asking::known(self.desks()).await?;
+    ///
+    /// # Errors
+    /// Its shard does not answer.
+    pub async fn group(&self, name: &str) -> Result<Option<GroupDetail>, Unanswered> {
+        let known = asking::known(self.desks()).await.ok_or(Unanswered)?;
         let shard = known.route.group(name).0;
         let name = Text::from(name);
-        let (group, offsets) = self.survey(usize::from(shard), &name).await?;
-        let members = self.members(usize::from(shard), &name, &known.catalogue, &group).await?;
+        let Some((group, offsets)) = self.survey(usize::from(shard), &name).await? else { return Ok(None) };
+        let Some(members) = self.members(usize::from(shard), &name, &known.catalogue, &group).await? else {
+            return Ok(None);
+        };
         let mut partitions: BTreeMap<(Text, i32), PartitionOfGroup> = BTreeMap::new();
         for committed in offsets {
             let Some(topic) = known.catalogue.topic(committed.topic.as_str()) else { continue };
@@ -86,25 +95,29 @@ impl Watch {
             }
         }
         self.find_ends(&known, &mut partitions).await;
-        Some(GroupDetail { shard, group, members, partitions })
+        Ok(Some(GroupDetail { shard, group, members, partitions }))
     }
 
     /// All of a group that a survey sees, page by page.
-    async fn survey(&self, shard: usize, name: &Text) -> Option<(SurveyedGroup, Vec<SurveyedOffset>)> {
+    async fn survey(
+        &self,
+        shard: usize,
+        name: &Text,
+    ) -> Result<Option<(SurveyedGroup, Vec<SurveyedOffset>)>, Unanswered> {
         let mut offsets = Vec::new();
         let mut from = SurveyCursor::default();
         loop {
             let asked = name.clone();
             let page = self.desks().ask(shard, move |here| async move { here.front.shard.survey_group(&asked, from) });
-            let page = page.await.ok()??;
-            let mut group = page.groups.into_iter().next()?;
+            let Some(page) = page.await.map_err(|_| Unanswered)? else { return Ok(None) };
+            let Some(mut group) = page.groups.into_iter().next() else { return Ok(None) };
             if group.is_begin {
                 offsets.clear();
             }
             offsets.append(&mut group.offsets);
             match page.next {
                 Some(next) => from = next,
-                None => return Some((group, offsets)),
+                None => return Ok(Some((group, offsets))),
             }
         }
     }
@@ -116,7 +129,7 @@ impl Watch {
         name: &Text,
         catalogue: &Arc<Catalogue>,
         group: &SurveyedGroup,
-    ) -> Option<Vec<MemberSeen>> {
+    ) -> Result<Option<Vec<MemberSeen>>, Unanswered> {
         let request = match group.is_consumer {
             true => Request::ConsumerGroupDescribe(name.clone()),
             false => Request::DescribeGroup(DescribeGroupRequest { api_version: 5, group_id: name.clone() }),
@@ -128,7 +141,7 @@ impl Watch {
             let GroupAnswered(response) = shard.submit_to(shard.id(), call).await;
             response
         });
-        match answer.await.ok()? {
+        Ok(match answer.await.map_err(|_| Unanswered)? {
             Response::DescribeGroup(described) => {
                 let members = described.members.into_iter().map(|member| MemberSeen {
                     assigned: match described.protocol_type.as_str() {
@@ -159,7 +172,7 @@ impl Watch {
                 Some(members.collect())
             }
             _ => None,
-        }
+        })
     }
 
     async fn find_ends(&self, known: &Known, partitions: &mut BTreeMap<(Text, i32), PartitionOfGroup>) {
@@ -190,19 +203,22 @@ impl Watch {
     }
 
     /// The topic of this name with what its partitions hold, and the groups that have committed something for it.
-    pub async fn topic(&self, name: &str) -> Option<TopicDetail> {
-        let known = asking::known(self.desks()).await?;
-        let topic = known.catalogue.topic(name)?.clone();
+    ///
+    /// # Errors
+    /// A shard does not answer.
+    pub async fn topic(&self, name: &str) -> Result<Option<TopicDetail>, Unanswered> {
+        let known = asking::known(self.desks()).await.ok_or(Unanswered)?;
+        let Some(topic) = known.catalogue.topic(name).cloned() else { return Ok(None) };
         let partitions = self.ends_of(&known, std::slice::from_ref(&topic)).await.pop().unwrap_or_default();
         let shards = (0..topic.partitions).map(|partition| topic.owner(known.route, partition).0).collect();
         // All groups are gone through for this: one at a time.
         let _looking = self.looking.lock().await;
         let mut gathering = Gathering::new(&Catalogue::new(1, [topic.clone()]));
-        asking::groups(self.desks(), &mut gathering).await?;
+        asking::groups(self.desks(), &mut gathering).await.ok_or(Unanswered)?;
         let census = gathering.finish(&vec![partitions.clone()], None, now_ms(), 0);
         let mut groups: Vec<GroupSeen> = census.groups.into_iter().filter(|group| group.committed > 0).collect();
         groups.sort_by(|a, b| b.lag.cmp(&a.lag).then_with(|| a.group.cmp(&b.group)));
-        Some(TopicDetail { topic, partitions, shards, groups, leader_epoch: known.leader_epoch })
+        Ok(Some(TopicDetail { topic, partitions, shards, groups, leader_epoch: known.leader_epoch }))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::watch::{Watch, now_ms};
 pub(super) async fn group(watch: &Watch, name: &str) -> Answer {
     let missing = || Refused::Missing(format!("there is no group {name:?}"));
     watch.about().ok_or(Refused::Unavailable)?;
-    let detail = watch.group(name).await.ok_or_else(missing)?;
+    let detail = watch.group(name).await?.ok_or_else(missing)?;
     let group = &detail.group;
     let mut seen = watch.seen();
     let history = seen.group_histories.asked(&group.group_id, now_ms());

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 pub use hosts::{Hosts, known_host};
 
 use crate::watch::Watch;
+use crate::watch::detail::Unanswered;
 
 /// Why there is no answer.
 pub(super) enum Refused {
@@ -34,6 +35,12 @@ pub(super) enum Refused {
     Missing(String),
     /// Shards do not answer: 503.
     Unavailable,
+}
+
+impl From<Unanswered> for Refused {
+    fn from(_: Unanswered) -> Self {
+        Refused::Unavailable
+    }
 }
 
 type Answer = Result<Value, Refused>;
@@ -105,4 +112,37 @@ fn respond(answer: Answer) -> Response {
 /// A number that is finite, to two digits behind the point; `null` for one that is not known.
 pub(super) fn number(value: impl Into<Option<f64>>) -> Value {
     value.into().filter(|value| value.is_finite()).map_or(Value::Null, |value| json!((value * 100.0).round() / 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use ringgate_runtime::FileThreads;
+    use ringgate_shards::open_files::OpenFiles;
+
+    use super::*;
+    use crate::desks::Desks;
+    use crate::net::accept::ConnectionCount;
+    use crate::readiness::Readiness;
+    use crate::scrape::Scrapes;
+    use crate::watch::{About, WatchSettings};
+
+    #[tokio::test]
+    async fn what_shards_that_are_gone_do_not_tell_is_not_said_to_be_missing() {
+        let desks = Arc::new(Desks::new(0));
+        let scrapes = Arc::new(Scrapes::new(desks.clone(), Vec::new(), FileThreads::start(1).unwrap()));
+        let counts = Arc::new(ConnectionCount::new(Arc::new(OpenFiles::new(100, 1)), 1, 0));
+        let settings = WatchSettings { census_interval: None, group_series_max: 1, partition_lag: false };
+        let watch = Watch::new(desks, scrapes, counts, Arc::new(Readiness::new(0)), settings);
+        watch.serves(About {
+            cluster_id: "c".into(),
+            advertise: "shards",
+            store: "embedded",
+            location: "d".into(),
+            fsync: None,
+            nodes: Vec::new(),
+        });
+        for answer in [group::group(&watch, "g").await, topic::topic(&watch, "t").await] {
+            assert_eq!(respond(answer).status(), StatusCode::SERVICE_UNAVAILABLE);
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::watch::Watch;
 pub(super) async fn topic(watch: &Watch, name: &str) -> Answer {
     let missing = || Refused::Missing(format!("there is no topic {name:?}"));
     watch.about().ok_or(Refused::Unavailable)?;
-    let detail = watch.topic(name).await.ok_or_else(missing)?;
+    let detail = watch.topic(name).await?.ok_or_else(missing)?;
     let partitions = detail.partitions.iter().zip(&detail.shards).enumerate().take(API_ROWS_MAX);
     let partitions = partitions.map(|(partition, (seen, shard))| {
         json!({
