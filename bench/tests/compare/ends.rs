@@ -43,14 +43,15 @@ fn too_many_invalid_runs_end_it_with_5_and_name_nobody() {
     let server = Server::echo(Behaviour::prompt());
     let out = tempfile::tempdir().unwrap();
     let targets = ["--a", &server.address, "--b", &server.address, "--max-invalid", "1", "--cooldown", "0s"];
-    // More than any core can send.
+    // More than a core can send, unless the target is too slow to show it, on a machine that is busy with others.
     let load = ["floor", "--rate", "3M", "--duration", "100ms", "--warmup", "0s", "--max-outstanding", "10000000"];
     let output = compare(&[&targets[..], &load].concat(), out.path());
     assert_eq!(output.status.code(), Some(5), "{}", text(&output));
     assert!(text(&output).contains("2 runs were INVALID, --max-invalid bears 1"), "{}", text(&output));
     let compared = comparison(out.path());
     assert!(!compared.complete);
-    assert_eq!((compared.runs.len(), compared.runs.iter().filter(|run| run.counts).count()), (2, 0));
+    assert_eq!(compared.runs.iter().filter(|run| !run.reasons.is_empty()).count(), 2);
+    assert!(compared.runs.iter().all(|run| run.reasons.is_empty() || !run.counts));
     assert!(compared.metrics.iter().all(|metric| metric.outcome == Outcome::Undecided));
 }
 
