@@ -175,6 +175,29 @@ fn blocking_work_is_done_though_nobody_waits_for_it() {
 }
 
 #[test]
+fn file_threads_end_with_their_last_handle_and_do_what_was_asked_before() {
+    /// Tells when its thread ends.
+    struct Ends(mpsc::Sender<&'static str>);
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            let _ = self.0.send("ended");
+        }
+    }
+    thread_local!(static ENDS: std::cell::RefCell<Option<Ends>> = const { std::cell::RefCell::new(None) });
+    let (tell, told) = mpsc::channel();
+    on_a_shard(move || async move {
+        let files = FileThreads::start(1).expect("a thread");
+        let again = files.clone();
+        drop(files);
+        let ends = Ends(tell.clone());
+        again.run(move || ENDS.set(Some(ends))).await.expect("work that does not panic");
+        drop(again.run(move || tell.send("done")));
+        drop(again);
+    });
+    assert_eq!([(); 2].map(|()| told.recv_timeout(PATIENCE).expect("within the time")), ["done", "ended"]);
+}
+
+#[test]
 fn tasks_may_end_at_the_moment_that_another_thread_wakes_them() {
     on_a_shard(|| async {
         let files = FileThreads::start(2).expect("threads");
