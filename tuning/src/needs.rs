@@ -26,7 +26,7 @@ pub const THREADS_PER_SHARD: u64 = 2;
 /// an Iggy listener or store; the rest is for files (`file_threads`, 4 unless it is set).
 pub const THREADS_RESERVED: u64 = 64;
 
-/// Parts of address space that a shard and its connections make: far fewer than any kernel's default allows.
+/// Parts of address space with which a gateway runs: the kernel's own default, of which it takes a small part.
 pub const MEMORY_MAPS: u64 = 65_530;
 
 /// Locked memory of so many shards, in bytes.

@@ -33,6 +33,8 @@ impl Profile {
 pub struct Plan {
     /// What matters most.
     pub profile: Profile,
+    /// Whether all cores are to have one speed always, so that runs can be compared, rather than the highest.
+    pub flat_clock: bool,
     /// `serve --shards`, where it is known.
     pub shards: Option<usize>,
     /// Connections to be prepared for.
@@ -55,6 +57,7 @@ impl Default for Plan {
     fn default() -> Plan {
         Plan {
             profile: Profile::default(),
+            flat_clock: false,
             shards: None,
             connections: CONNECTIONS,
             port: 9092,

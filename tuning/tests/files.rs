@@ -11,8 +11,10 @@ use ringgate_tuning::{Fix, Host, Plan, report};
 
 /// What depends on the host's memory, its cards, or the gateway's connections and ports, and so is in no file for all
 /// hosts.
-const OF_ONE_HOST: [&str; 6] = [
+const OF_ONE_HOST: [&str; 7] = [
     "net.ipv4.tcp_mem",
+    // Only where the gateway's ports are reserved.
+    "net.ipv4.ip_local_port_range",
     "net.ipv4.ip_local_reserved_ports",
     "net.core.rps_sock_flow_entries",
     "fs.nr_open",

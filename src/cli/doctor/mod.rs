@@ -81,6 +81,7 @@ pub fn command() -> Command {
         .after_help(AFTER_HELP)
         .args_conflicts_with_subcommands(true)
         .arg(profile())
+        .arg(switch("flat-clock", "Want turbo off: slower, and every run of a benchmark alike"))
         .arg(
             Arg::new("only")
                 .long("only")
@@ -192,6 +193,7 @@ impl Doctor {
         let profile = Profile::ALL.into_iter().find(|profile| name.as_ref().is_some_and(|name| name == profile.name()));
         let plan = Plan {
             profile: profile.unwrap_or_default(),
+            flat_clock: get(given, "flat-clock").unwrap_or(false),
             shards: get::<u16>(given, "shards").map(usize::from),
             connections: get(given, "connections").unwrap_or(default.connections),
             port: get(given, "port").unwrap_or(default.port),
@@ -366,6 +368,7 @@ mod tests {
         let asked = asked(&[
             "--profile",
             "shared",
+            "--flat-clock",
             "--only",
             "swap",
             "--json",
@@ -385,6 +388,7 @@ mod tests {
         ]);
         let plan = Plan {
             profile: Profile::Shared,
+            flat_clock: true,
             shards: Some(3),
             connections: 5,
             port: 1,

@@ -120,23 +120,93 @@ fn epb(look: Look<'_>) -> Result<Found, Found> {
     Ok(Found::wrong(Verdict::Advice, read, want, fixes))
 }
 
+/// A file that turns turbo on or off.
+struct Switch {
+    path: String,
+    on: &'static str,
+    off: &'static str,
+}
+
+/// The one switch of the driver, or the general one; those of each policy where there are only those.
+fn turbo_switches(look: Look<'_>) -> Result<Vec<(Switch, String)>, Found> {
+    let one = |path: String, on, off| {
+        let value = look.host.read(&path).text()?.to_owned();
+        Some(vec![(Switch { path, on, off }, value)])
+    };
+    let of_policies = || {
+        let policies = each(look, &format!("{CPUS}/cpufreq"), "policy", "boost")?;
+        Ok(policies.into_iter().map(|(path, value)| (Switch { path, on: "1", off: "0" }, value)).collect())
+    };
+    one(format!("{CPUS}/intel_pstate/no_turbo"), "0", "1")
+        .or_else(|| one(format!("{CPUS}/cpufreq/boost"), "1", "0"))
+        .map_or_else(of_policies, Ok)
+}
+
 fn turbo(look: Look<'_>) -> Result<Found, Found> {
-    let want = "on, unless runs are to be compared with each other";
     only_of_its_own(look)?;
-    // Whether it is on, by the driver's own switch or the general one.
-    let switches = [(format!("{CPUS}/intel_pstate/no_turbo"), "0"), (format!("{CPUS}/cpufreq/boost"), "1")];
-    for (path, on) in switches {
-        let reading = look.host.read(&path);
-        let Some(value) = reading.text() else { continue };
-        let read = format!("{path} = {}", plain(value));
-        return match value {
-            value if value == on => Ok(Found::fine(read, want)),
-            // Whoever turned it off chose so: nothing is written.
-            "0" | "1" => {
-                Ok(Found::wrong(Verdict::Advice, read, want, vec![Fix::Advice(Knob::file(path, on).command())]))
-            }
-            _ => Err(Found::unread(read, want)),
-        };
+    let flat = look.plan.flat_clock;
+    let want = if flat { "off, for a flat clock" } else { "on; off with --flat-clock, for runs that are compared" };
+    let switches = turbo_switches(look)?;
+    if switches.is_empty() {
+        return Err(Found::not_applicable(NO_SCALING));
     }
-    Err(Found::not_applicable(NO_SCALING))
+    let wanted = |switch: &Switch| if flat { switch.off } else { switch.on };
+    let values: Vec<(String, String)> =
+        switches.iter().map(|(switch, value)| (switch.path.clone(), value.clone())).collect();
+    let read = match values.as_slice() {
+        [(path, value)] => format!("{path} = {}", plain(value)),
+        _ => counted(&values, "boost of each policy"),
+    };
+    if switches.iter().any(|(switch, value)| value != switch.on && value != switch.off) {
+        return Err(Found::unread(read, want));
+    }
+    let wrong = switches.iter().filter(|(switch, value)| value != wanted(switch));
+    let fixes: Vec<Fix> = wrong.map(|(switch, _)| Fix::Knob(Knob::file(&switch.path, wanted(switch)))).collect();
+    if fixes.is_empty() {
+        return Ok(Found::fine(read, want));
+    }
+    Ok(Found::wrong(Verdict::Advice, read, want, fixes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::tests::host;
+    use crate::plan::{Plan, Profile};
+    use crate::report::Severity;
+
+    fn turbo_of(files: &[(&str, &str)], plan: &Plan) -> (Severity, Vec<String>) {
+        let (_kept, host) = host(files);
+        let found = settled(turbo(Look { host: &host, plan }));
+        (Severity::of(&found.verdict), crate::fix::texts(&found.fixes))
+    }
+
+    #[test]
+    fn turbo_is_wanted_unless_a_flat_clock_is() {
+        let (fast, flat) = (Plan::default(), Plan { flat_clock: true, ..Plan::default() });
+        let throughput = Plan { profile: Profile::Throughput, ..Plan::default() };
+        let no_turbo = |value| [("/sys/devices/system/cpu/intel_pstate/no_turbo", value)];
+        let boost = |value| [("/sys/devices/system/cpu/cpufreq/boost", value)];
+        let echo = |value: &str, file: &str| vec![format!("echo {value} > /sys/devices/system/cpu/{file}")];
+        assert_eq!(turbo_of(&no_turbo("0"), &fast), (Severity::Ok, vec![]));
+        assert_eq!(turbo_of(&no_turbo("1"), &fast), (Severity::Advice, echo("0", "intel_pstate/no_turbo")));
+        assert_eq!(turbo_of(&no_turbo("0"), &flat), (Severity::Advice, echo("1", "intel_pstate/no_turbo")));
+        assert_eq!(turbo_of(&no_turbo("1"), &flat), (Severity::Ok, vec![]));
+        assert_eq!(turbo_of(&boost("0"), &throughput), (Severity::Advice, echo("1", "cpufreq/boost")));
+        assert_eq!(turbo_of(&boost("1"), &flat), (Severity::Advice, echo("0", "cpufreq/boost")));
+        assert_eq!(turbo_of(&boost("maybe"), &fast).0, Severity::Unread);
+        let shared = Plan { profile: Profile::Shared, ..Plan::default() };
+        assert_eq!(turbo_of(&boost("0"), &shared).0, Severity::NotApplicable);
+    }
+
+    #[test]
+    fn where_each_policy_has_a_switch_all_of_them_count() {
+        let policies = [
+            ("/sys/devices/system/cpu/cpufreq/policy0/boost", "1"),
+            ("/sys/devices/system/cpu/cpufreq/policy1/boost", "0"),
+            ("/sys/devices/system/cpu/cpufreq/policy2/boost", "0"),
+        ];
+        let fix = "echo 1 | tee /sys/devices/system/cpu/cpufreq/policy{1,2}/boost";
+        assert_eq!(turbo_of(&policies, &Plan::default()), (Severity::Advice, vec![fix.into()]));
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::{Area, Check, Found, Look, Verdict};
+use crate::plan::Profile;
 
 use super::gateway;
 use super::settings::{number, numbers, set, settled, text};
@@ -36,16 +37,22 @@ pub const CHECKS: &[Check] = &[
     },
 ];
 
+/// The widest range of ports that needs no privilege.
+const FIRST: u64 = 1024;
+const LAST: u64 = 65_535;
+
 fn ports(look: Look<'_>) -> Result<Found, Found> {
     let range_name = "net.ipv4.ip_local_port_range";
     let own = gateway::ports(look);
     let connections = look.plan.connections;
-    let want = format!(
-        "{range_name} with {connections} ports for as many connections from this host (1024 65535 has most), and {}-{} \
-         not in it or in ip_local_reserved_ports",
-        own.start(),
-        own.end()
-    );
+    // On a machine that others use as well, theirs are the ports below: enough is enough there.
+    let shared = look.plan.profile == Profile::Shared;
+    let wanted = match shared {
+        true => format!("with {connections} ports for as many connections from this host"),
+        false => format!("= {FIRST} {LAST}, for as many connections from this host as can be"),
+    };
+    let want =
+        format!("{range_name} {wanted}, and {}-{} not in it or in ip_local_reserved_ports", own.start(), own.end());
     let [first, last] = numbers(look, range_name, &want)?;
     let reserved = text(look, "net.ipv4.ip_local_reserved_ports", &want).unwrap_or_default();
     let mut read = format!("{range_name} = {first} {last}");
@@ -54,8 +61,9 @@ fn ports(look: Look<'_>) -> Result<Found, Found> {
     }
     let mut verdict = Verdict::Fine;
     let mut fixes = Vec::new();
-    let few = last.saturating_add(1).saturating_sub(first) < connections && (first, last) != (1024, 65_535);
-    let (first, last) = if few { (1024, 65_535) } else { (first, last) };
+    let is_widest = first <= FIRST && last >= LAST;
+    let few = !is_widest && (!shared || last.saturating_add(1).saturating_sub(first) < connections);
+    let (first, last) = if few { (FIRST, LAST) } else { (first, last) };
     if few {
         verdict = Verdict::Advice;
     }
@@ -74,7 +82,7 @@ fn ports(look: Look<'_>) -> Result<Found, Found> {
         fixes.extend(set(look, "net.ipv4.ip_local_reserved_ports", all.join(",")));
     }
     if few {
-        fixes.extend(set(look, range_name, "1024 65535"));
+        fixes.extend(set(look, range_name, format!("{FIRST} {LAST}")));
     }
     Ok(Found::wrong(verdict, read, want, fixes))
 }
@@ -102,42 +110,47 @@ fn runs(ports: &BTreeSet<u64>) -> Vec<String> {
     runs.into_iter().map(text).collect()
 }
 
+/// Closed connections of a host whose connections come and go: a million.
+const TW_BUCKETS: u64 = 1 << 20;
+
 fn tw_buckets(look: Look<'_>) -> Result<Found, Found> {
     let name = "net.ipv4.tcp_max_tw_buckets";
-    let wanted = 2 * look.plan.connections;
-    let want = format!("{name} >= {wanted}, twice the connections");
+    let wanted = TW_BUCKETS.max(2 * look.plan.connections);
+    let want = format!("{name} >= {wanted}: a million, and twice the connections");
     let value = number(look, name, &want)?;
     let read = format!("{name} = {value}");
     if value >= wanted {
         return Ok(Found::fine(read, want));
     }
-    let value = wanted.max(262_144);
-    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, value)))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, wanted)))
 }
 
 fn tw_reuse(look: Look<'_>) -> Result<Found, Found> {
     let name = "net.ipv4.tcp_tw_reuse";
-    let want = format!("{name} = 1, or 2 (loopback only), which is the kernel's own choice");
+    let want = format!("{name} = 1");
     let value = number(look, name, &want)?;
-    let read = format!("{name} = {value}");
-    if value > 0 {
+    let read = match value {
+        2 => format!("{name} = 2: on loopback only"),
+        _ => format!("{name} = {value}"),
+    };
+    if value == 1 {
         return Ok(Found::fine(read, want));
     }
     Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, 1)))
 }
 
-/// The kernel's own choice.
-const FIN_TIMEOUT_S: u64 = 60;
+/// Long enough for whoever still answers, and a quarter of the kernel's own choice.
+const FIN_TIMEOUT_S: u64 = 15;
 
 fn fin_timeout(look: Look<'_>) -> Result<Found, Found> {
     let name = "net.ipv4.tcp_fin_timeout";
-    let want = format!("{name} <= {FIN_TIMEOUT_S} (15 on a load generator's host)");
+    let want = format!("{name} <= {FIN_TIMEOUT_S}");
     let value = number(look, name, &want)?;
     let read = format!("{name} = {value}");
     if value <= FIN_TIMEOUT_S {
         return Ok(Found::fine(read, want));
     }
-    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, 15)))
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, FIN_TIMEOUT_S)))
 }
 
 #[cfg(test)]
@@ -152,5 +165,44 @@ mod tests {
         for text in ["x", "1-", "70000", "-5"] {
             assert_eq!(port_list(text), None, "{text}");
         }
+    }
+
+    use crate::host::tests::host;
+    use crate::plan::Plan;
+    use crate::report::Severity;
+
+    fn of(check: fn(Look<'_>) -> Result<Found, Found>, files: &[(&str, &str)], plan: &Plan) -> (Severity, Vec<String>) {
+        let (_kept, host) = host(files);
+        let found = settled(check(Look { host: &host, plan }));
+        (Severity::of(&found.verdict), crate::fix::texts(&found.fixes))
+    }
+
+    #[test]
+    fn a_range_that_is_not_the_widest_is_widened_and_the_gateways_ports_are_kept_out_of_it() {
+        let range = |range| [("/proc/sys/net/ipv4/ip_local_port_range", range), ("/proc/self/status", "")];
+        let plan = Plan { shards: Some(2), ..Plan::default() };
+        let reserve = "sysctl -w net.ipv4.ip_local_reserved_ports=9092-9094".to_owned();
+        let widen = "sysctl -w 'net.ipv4.ip_local_port_range=1024 65535'".to_owned();
+        assert_eq!(of(ports, &range("32768 60999"), &plan), (Severity::Advice, vec![reserve.clone(), widen]));
+        assert_eq!(of(ports, &range("1024 65535"), &plan), (Severity::Warning, vec![reserve]));
+        let shared = Plan { profile: Profile::Shared, ..plan };
+        assert_eq!(of(ports, &range("32768 60999"), &shared), (Severity::Ok, vec![]), "enough for 10,000");
+    }
+
+    #[test]
+    fn closed_connections_are_remembered_shortly_and_by_the_million() {
+        let one = |check: fn(Look<'_>) -> Result<Found, Found>, name: &str, value: &str, connections| {
+            of(check, &[(name, value)], &Plan { connections, ..Plan::default() })
+        };
+        let buckets = |value, connections| {
+            one(tw_buckets, "/proc/sys/net/ipv4/tcp_max_tw_buckets", value, connections).1.concat()
+        };
+        assert_eq!(buckets("1048576", 10_000), "");
+        assert_eq!(buckets("262144", 10_000), "sysctl -w net.ipv4.tcp_max_tw_buckets=1048576");
+        assert_eq!(buckets("1048576", 600_000), "sysctl -w net.ipv4.tcp_max_tw_buckets=1200000");
+        let reuse = |value| one(tw_reuse, "/proc/sys/net/ipv4/tcp_tw_reuse", value, 1).0;
+        assert_eq!([reuse("0"), reuse("1"), reuse("2")], [Severity::Advice, Severity::Ok, Severity::Advice]);
+        let fin = |value| one(fin_timeout, "/proc/sys/net/ipv4/tcp_fin_timeout", value, 1).0;
+        assert_eq!([fin("15"), fin("16"), fin("60")], [Severity::Ok, Severity::Advice, Severity::Advice]);
     }
 }

@@ -11,6 +11,7 @@ mod counters;
 mod ethtool;
 pub(super) mod gateway;
 mod interrupts;
+mod irqbalance;
 mod link;
 mod nic;
 mod packets;

@@ -4,7 +4,6 @@ use crate::check::{Area, Check, Found, Look, Verdict};
 use crate::cpu_set::CpuSet;
 use crate::cpus;
 use crate::fix::{Fix, Knob};
-use crate::host::Reading;
 use crate::plan::Profile;
 
 use super::interrupts::{self, QueueInterrupt};
@@ -31,7 +30,7 @@ pub const CHECKS: &[Check] = &[
         id: "irqbalance",
         area: Area::Network,
         why: "moves interrupts away from where they were put",
-        run: |look| settled(irqbalance(look)),
+        run: |look| settled(super::irqbalance::check(look)),
     },
     Check {
         id: "rps",
@@ -54,16 +53,16 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// Where what is to run.
-struct Places {
+pub(super) struct Places {
     /// The shards' CPUs, in the order of shards.
-    shards: Vec<usize>,
+    pub(super) shards: Vec<usize>,
     /// Those that are kept for a card's interrupts; none where the shards need all.
     interrupts: CpuSet,
 }
 
 impl Places {
     /// Where a gateway that runs has pinned its shards, or else where `doctor cpus` would have them.
-    fn of(look: Look<'_>, card: &str) -> Places {
+    pub(super) fn of(look: Look<'_>, card: &str) -> Places {
         let allowed = allowed(look);
         let pinned: Vec<usize> = gateway::shards(look).iter().filter_map(only).collect();
         let planned = gateway::shard_count(look);
@@ -209,56 +208,6 @@ fn told(card: &str, placed: &[(&QueueInterrupt, usize)]) -> String {
     }
 }
 
-/// Where distributions keep its settings.
-const IRQBALANCE: [&str; 2] = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
-
-fn irqbalance(look: Look<'_>) -> Result<Found, Found> {
-    let want = "does not run, or leaves the card's interrupts alone";
-    cards::cards(look, want)?;
-    let processes = look.host.list("/proc").map_err(|why| Found::unread(why, want))?;
-    let named = |pid: &String| look.host.read(format!("/proc/{pid}/comm")).text() == Some("irqbalance");
-    let Some(pid) =
-        processes.iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find(|pid| named(pid))
-    else {
-        return Ok(Found::fine("does not run", want));
-    };
-    let settings: Vec<(&str, Reading)> = IRQBALANCE.iter().map(|path| (*path, look.host.read(path))).collect();
-    let set = settings.iter().find_map(|(path, text)| Some((*path, leaves_alone(text.text()?)?)));
-    if let Some((path, line)) = set {
-        return Ok(Found::fine(format!("runs as process {pid}; {path} has {line}"), want));
-    }
-    let verdict = match look.plan.profile {
-        Profile::Latency => Verdict::Warning,
-        Profile::Throughput => Verdict::Advice,
-        Profile::Shared => Verdict::Fine,
-    };
-    let fixes = match verdict {
-        Verdict::Fine => Vec::new(),
-        _ => vec![Fix::Advice(
-            "systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST=CPUS in its settings for the shards' CPUs"
-                .into(),
-        )],
-    };
-    Ok(Found::wrong(verdict, format!("runs as process {pid}, with all interrupts and CPUs"), want, fixes))
-}
-
-/// The line of its settings that keeps it from interrupts or CPUs.
-fn leaves_alone(settings: &str) -> Option<&str> {
-    settings.lines().map(str::trim).filter(|line| !line.starts_with('#')).find(|line| {
-        let Some((name, value)) = line.split_once('=') else { return false };
-        let value = value.trim_matches(['"', '\'', ' ']);
-        match name.trim() {
-            "IRQBALANCE_BANNED_CPULIST" => !value.is_empty(),
-            "IRQBALANCE_BANNED_CPUS" => value.bytes().any(|byte| byte.is_ascii_hexdigit() && byte != b'0'),
-            "IRQBALANCE_ONESHOT" => !value.is_empty() && value != "no" && value != "0",
-            "IRQBALANCE_ARGS" | "OPTIONS" => {
-                ["--banirq", "-i ", "--banmod", "--policyscript", "--oneshot"].iter().any(|word| value.contains(word))
-            }
-            _ => false,
-        }
-    })
-}
-
 /// Whether there is anything to spread packets over, and somebody who is to do it.
 fn worth_spreading(look: Look<'_>) -> Result<(), Found> {
     if allowed(look).len() < 2 {
@@ -379,15 +328,6 @@ fn xps(look: Look<'_>, card: &str) -> Result<Found, Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn settings_of_irqbalance_that_keep_it_away_are_known() {
-        assert_eq!(leaves_alone("# IRQBALANCE_BANNED_CPULIST=1\nIRQBALANCE_BANNED_CPULIST="), None);
-        assert_eq!(leaves_alone("ENABLED=1\nOPTIONS=\"\"\nIRQBALANCE_BANNED_CPUS=00000000,00000000"), None);
-        let line = "IRQBALANCE_BANNED_CPULIST=\"2-7\"";
-        assert_eq!(leaves_alone(&format!("ENABLED=1\n{line}")), Some(line));
-        assert_eq!(leaves_alone("IRQBALANCE_ARGS=--banirq=131"), Some("IRQBALANCE_ARGS=--banirq=131"));
-    }
 
     #[test]
     fn interrupts_go_to_a_core_without_a_shard_as_the_list_of_cpus_has_it() {
