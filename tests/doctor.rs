@@ -181,6 +181,48 @@ fn one_that_was_killed_in_between_is_reverted() {
     assert_eq!(world.files(), before);
 }
 
+/// How it ends, when it does: one that waits for a FIFO never would.
+fn ends(mut child: std::process::Child) -> Option<i32> {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while std::time::Instant::now() < deadline {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+#[test]
+fn a_tree_that_leads_out_of_itself_or_has_fifos_in_it_harms_nobody_and_holds_nobody_up() {
+    let world = World::of("bare_metal");
+    let (swappiness, cmdline) = (world.at("proc/sys/vm/swappiness"), world.at("proc/cmdline"));
+    let mine = world.elsewhere.path().join("mine");
+    fs::write(&mine, "60\n").unwrap();
+    fs::remove_file(&swappiness).unwrap();
+    std::os::unix::fs::symlink(&mine, &swappiness).unwrap();
+    fs::remove_file(&cmdline).unwrap();
+    assert!(Command::new("mkfifo").arg(&cmdline).status().unwrap().success());
+    let out = world.elsewhere.path().join("out");
+    fs::create_dir(&out).unwrap();
+    std::os::unix::fs::symlink(&out, world.at("var")).unwrap();
+    let doctor = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ringgate"));
+        command.args(["doctor", "--root", world.root.path().to_str().unwrap()]).args(arguments);
+        ends(command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap())
+    };
+    let journal = format!("--journal={}", world.journal().display());
+    assert_eq!(doctor(&["--apply", &journal]), Some(0), "what is not there is no finding");
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "60\n");
+    assert_eq!(doctor(&["--apply"]), Some(2), "its journal would be elsewhere");
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+    fs::remove_file(world.journal()).unwrap();
+    assert!(Command::new("mkfifo").arg(world.journal()).status().unwrap().success());
+    assert_eq!(doctor(&["--revert", &journal]), Some(2), "no journal");
+}
+
 #[test]
 fn a_revert_that_leaves_something_says_so_and_fails() {
     let world = World::of("bare_metal");

@@ -50,7 +50,7 @@ impl ControlGroups {
     /// The file of a controller in the process's own group and in each one above it, the own one first: `v1` where a
     /// hierarchy of version 1 has the controller, otherwise `v2`.
     pub fn files(&self, host: &Host, controller: &str, v2: &str, v1: &str) -> Vec<GroupFile> {
-        let is_here = |path: &str| host.at(path).is_dir();
+        let is_here = |path: &str| host.is_directory(path);
         match self.v1.iter().find(|(controllers, _)| controllers.iter().any(|one| one == controller)) {
             Some((controllers, path)) => {
                 // Mounted by the names of all its controllers, or of this one.
@@ -85,7 +85,7 @@ impl ControlGroups {
 /// only its own part of the hierarchy, that part's root is the own group.
 fn above(host: &Host, mount: &str, group: &str, name: &str, is_v1: bool) -> Vec<GroupFile> {
     let mut parts: Vec<&str> = group.split('/').filter(|part| !part.is_empty() && *part != "..").collect();
-    if !host.at(format!("{mount}/{}", parts.join("/"))).is_dir() {
+    if !host.is_directory(format!("{mount}/{}", parts.join("/"))) {
         parts.clear();
     }
     let mut files = Vec::new();

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::commands::Told;
+use crate::open;
 
 /// Where a host's files are.
 ///
@@ -68,17 +69,29 @@ impl Host {
         self.root == Path::new("/")
     }
 
-    /// Where `path`, an absolute one of the host, is to be opened.
+    /// What `path`, an absolute one of the host, is called here. Below a root it may lead out of it: a link there is the
+    /// other host's.
     pub fn at(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
+    /// Whether there is something.
+    pub fn exists(&self, path: impl AsRef<Path>) -> bool {
+        open::what(self, path.as_ref()).is_some()
+    }
+
+    /// Whether there is a directory.
+    pub fn is_directory(&self, path: impl AsRef<Path>) -> bool {
+        open::what(self, path.as_ref()) == Some(rustix::fs::FileType::Directory)
+    }
+
     /// What a small file holds.
     pub fn read(&self, path: impl AsRef<Path>) -> Reading {
         let path = path.as_ref();
-        match std::fs::read(self.at(path)) {
-            Ok(bytes) => Reading::Text(String::from_utf8_lossy(&bytes).trim().to_owned()),
+        let mut bytes = Vec::new();
+        match open::to_read(self, path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+            Ok(_) => Reading::Text(String::from_utf8_lossy(&bytes).trim().to_owned()),
             Err(error) => missing(path, &error),
         }
     }
@@ -90,7 +103,7 @@ impl Host {
     pub fn read_bytes(&self, path: impl AsRef<Path>, count: usize) -> Result<Vec<u8>, Reading> {
         let path = path.as_ref();
         let mut bytes = vec![0; count];
-        std::fs::File::open(self.at(path))
+        open::device_to_read(self, path)
             .and_then(|mut file| file.read_exact(&mut bytes))
             .map(|()| bytes)
             .map_err(|error| missing(path, &error))
@@ -98,10 +111,11 @@ impl Host {
 
     /// Where a symbolic link points; in a tree without links, what the file in its place holds.
     pub fn link(&self, path: impl AsRef<Path>) -> Reading {
-        match std::fs::read_link(self.at(&path)) {
-            Ok(target) => Reading::Text(target.to_string_lossy().into_owned()),
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => self.read(path),
-            Err(error) => missing(path.as_ref(), &error),
+        let path = path.as_ref();
+        match open::link(self, path) {
+            Ok(Some(target)) => Reading::Text(target.to_string_lossy().into_owned()),
+            Ok(None) => self.read(path),
+            Err(error) => missing(path, &error),
         }
     }
 
@@ -111,15 +125,13 @@ impl Host {
     /// It is there, but cannot be read: says which and why.
     pub fn list(&self, path: impl AsRef<Path>) -> Result<Vec<String>, String> {
         let path = path.as_ref();
-        let entries = match std::fs::read_dir(self.at(path)) {
-            Ok(entries) => entries,
+        let mut names = match open::names(self, path) {
+            Ok(names) => names,
             Err(error) => match missing(path, &error) {
                 Reading::Unread(why) => return Err(why),
                 _ => return Ok(Vec::new()),
             },
         };
-        let mut names: Vec<String> =
-            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort_by_key(|name| (name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(), number_at_end(name)));
         Ok(names)
     }

@@ -1,7 +1,5 @@
 //! What sort of host it is: some properties are another's to decide in a container or a virtual machine.
 
-use std::path::Path;
-
 use crate::host::Host;
 
 /// The kernel's name of the namespace that its first process is in (`PROC_PID_INIT_INO`).
@@ -11,13 +9,11 @@ impl Host {
     /// Whether this process is in a container, whose kernel is its host's.
     pub fn is_container(&self) -> bool {
         // In the first namespace of processes there is no container around, whatever an image has left lying there.
-        if std::fs::read_link(self.at("/proc/self/ns/pid"))
-            .is_ok_and(|namespace| namespace == Path::new(FIRST_NAMESPACE))
-        {
+        if self.link("/proc/self/ns/pid").text() == Some(FIRST_NAMESPACE) {
             return false;
         }
         let marked = ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"];
-        if marked.iter().any(|path| self.at(path).exists()) {
+        if marked.iter().any(|path| self.exists(path)) {
             return true;
         }
         let first = self.read("/proc/1/cgroup");

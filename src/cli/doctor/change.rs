@@ -97,7 +97,11 @@ impl Change {
         json: bool,
     ) -> Result<(String, Exit), Refused> {
         let wanted = Wanted::of(findings);
-        let journal = self.journal.clone().unwrap_or_else(|| host.at(journal::DEFAULT_PATH));
+        let own_place = |path: &str| {
+            ringgate_tuning::own_place(host, path.as_ref())
+                .map_err(|error| Refused::File { path: path.into(), why: error.to_string() })
+        };
+        let journal = self.journal.clone().map_or_else(|| own_place(journal::DEFAULT_PATH), Ok)?;
         if self.dry_run {
             return Ok((self.script(host, plan, &wanted, &journal)?, Exit::Success));
         }
@@ -110,7 +114,8 @@ impl Change {
             None => Vec::new(),
             Some(directory) => {
                 let knobs = persist::knobs(host, &wanted.knobs, &journal)?;
-                persist::persist(directory.as_ref().unwrap_or(&host.at("/etc")), &knobs)?
+                let etc = directory.clone().map_or_else(|| own_place("/etc"), Ok)?;
+                persist::persist(&etc, &knobs)?
             }
         };
         let left_is_failure = matches!(self.direction, Direction::Back { .. });

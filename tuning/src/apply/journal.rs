@@ -4,7 +4,7 @@
 //! it keeps two doctors apart. Whoever may write it decides what root writes into the kernel; so as root it is read
 //! only when nobody else could have written it.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Refused, Step, value};
+use crate::open::own_file;
 
 /// Where it is unless one says otherwise. Not in the gateway's own directory, which the gateway may write.
 pub const DEFAULT_PATH: &str = "/var/lib/ringgate-doctor/journal.json";
@@ -68,9 +69,9 @@ impl Journal {
         }
         let lock_path = beside(path, ".lock");
         let lock =
-            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(
-                |error| refused(format!("cannot be locked: {}: {error}{}", lock_path.display(), hint(&error))),
-            )?;
+            own_file().create(true).truncate(false).write(true).mode(0o600).open(&lock_path).map_err(|error| {
+                refused(format!("cannot be locked: {}: {error}{}", lock_path.display(), hint(&error)))
+            })?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Refused::Locked(lock_path)),
@@ -125,7 +126,7 @@ impl Journal {
             }
         } else {
             let next = beside(&self.path, ".next");
-            let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&next)?;
+            let mut file = own_file().create(true).truncate(true).write(true).mode(0o600).open(&next)?;
             serde_json::to_writer_pretty(&mut file, &Content { version: VERSION, changes: &self.changes })?;
             file.write_all(b"\n")?;
             file.sync_all()?;
@@ -161,7 +162,7 @@ impl Change {
 }
 
 fn read(path: &Path) -> Result<Vec<Change>, String> {
-    let file = match File::open(path) {
+    let file = match own_file().read(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("cannot be read: {error}")),

@@ -1,13 +1,14 @@
 //! Files that give a host the same values at its next boot.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::journal::Journal;
 use super::{Refused, WantedKnob};
 use crate::fix::Knob;
 use crate::host::Host;
+use crate::open::own_file;
 
 /// The first line of each file that is written here, by which it is known again.
 const MARK: &str = "# Written by `ringgate doctor --persist`; the next run of it replaces this file.";
@@ -60,7 +61,7 @@ fn put(
         return Ok(None);
     }
     let failed = |why: String| Refused::File { path: path.clone(), why };
-    let before = match fs::read_to_string(&path) {
+    let before = match own_file().read(true).open(&path).and_then(io::read_to_string) {
         Ok(text) if !text.starts_with(MARK) => {
             return Err(failed(
                 "was not written by `ringgate doctor --persist`: move it away, or persist elsewhere".into(),
@@ -77,7 +78,8 @@ fn put(
     let write = || -> io::Result<()> {
         fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
         let next = path.with_extension("conf.next");
-        fs::write(&next, format!("{MARK}\n{}\n", lines.join("\n")))?;
+        let mut file = own_file().create(true).truncate(true).write(true).open(&next)?;
+        file.write_all(format!("{MARK}\n{}\n", lines.join("\n")).as_bytes())?;
         fs::rename(&next, &path)
     };
     write().map_err(|error| failed(error.to_string()))?;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::host::Host;
+use crate::open;
 
 /// What is in force of what a file shows: of `always [madvise] never` it is `madvise`.
 pub fn in_force(shown: &str) -> &str {
@@ -40,12 +41,10 @@ fn digits(word: &str) -> Option<String> {
 /// # Errors
 /// What the kernel says, or the file system.
 pub fn put(host: &Host, path: &Path, value: &str) -> io::Result<()> {
-    let file = host.at(path);
     if !host.is_live() {
-        let before = std::fs::read_to_string(&file)?;
-        return std::fs::write(&file, shown_after(&before, value));
+        return open::replace(host, path, |before| shown_after(before, value));
     }
-    std::fs::OpenOptions::new().write(true).open(&file)?.write_all(format!("{value}\n").as_bytes())
+    open::to_write(host, path)?.write_all(format!("{value}\n").as_bytes())
 }
 
 /// What a file that showed `before` shows when `value` has been written.

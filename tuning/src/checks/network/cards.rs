@@ -133,7 +133,7 @@ fn below(look: Look<'_>, interface: &str, layers: usize, cards: &mut BTreeSet<St
 }
 
 fn is_card(look: Look<'_>, interface: &str) -> bool {
-    look.host.at(format!("/sys/class/net/{interface}/device")).exists()
+    look.host.exists(format!("/sys/class/net/{interface}/device"))
 }
 
 fn is_up(look: Look<'_>, interface: &str) -> bool {

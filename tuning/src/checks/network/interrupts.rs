@@ -39,7 +39,7 @@ fn numbers(look: Look<'_>, card: &str) -> BTreeSet<u32> {
     let list = |path: &str| look.host.list(format!("/sys/class/net/{card}/{path}")).unwrap_or_default();
     let own = list("device/msi_irqs");
     // A virtio card's are those of the PCI device that carries it. Above a PCI card is a bridge, whose are not.
-    let virtio = look.host.at(format!("/sys/class/net/{card}/device/features")).exists();
+    let virtio = look.host.exists(format!("/sys/class/net/{card}/device/features"));
     let names = if own.is_empty() && virtio { list("device/../msi_irqs") } else { own };
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }

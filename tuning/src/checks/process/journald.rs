@@ -31,7 +31,7 @@ fn journald(look: Look<'_>) -> Found {
     let want = format!(
         "no bound, or at least {LINES_PER_SECOND_MIN} lines per second ({BURST} in {INTERVAL_S} s is its own choice)"
     );
-    if !look.host.at("/run/systemd/journal").exists() {
+    if !look.host.exists("/run/systemd/journal") {
         return Found::not_applicable("no journald runs here");
     }
     let (mut interval, mut burst) = (INTERVAL_S, BURST);
