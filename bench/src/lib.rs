@@ -24,6 +24,7 @@ pub mod report;
 pub mod result;
 pub mod rlimits;
 pub mod scenario;
+pub mod scrape;
 pub mod search;
 pub mod signal;
 pub mod stats;

@@ -35,6 +35,26 @@ pub const SERVER_WATCH: Duration = Duration::from_millis(100);
 /// Threads of the server in a row of the series, the busiest: as many as a chart can tell apart.
 pub const SERVER_THREADS_SHOWN: usize = 16;
 
+/// How long one scrape of the server's metrics may take, connection included: two intervals, so that a server which is busy is
+/// still heard, and a dead one is given up before the run is over.
+pub const SERVER_SCRAPE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long before the window's end the last scrape of it is asked for, unless the window is short: it has been answered when
+/// members leave and topics are deleted.
+pub const SERVER_SCRAPE_BEFORE: Duration = Duration::from_millis(200);
+
+/// Bytes of one scrape: several times what a broker with some thousand partitions tells.
+pub const SERVER_SCRAPE_BYTES_MAX: usize = 32 << 20;
+
+/// Series that are kept of the server's metrics: what a table can show, and some hundred KB per minute of a run at most.
+pub const SERVER_SERIES_MAX: usize = 512;
+
+/// Different reasons for which scrapes failed that a result tells apart.
+pub const SERVER_SCRAPE_REASONS_MAX: usize = 8;
+
+/// Series in a chart of what the server says of itself, the most active: as many as there are colours.
+pub const SERVER_SERIES_DRAWN: usize = 8;
+
 /// Between the moment that all executors are ready and the schedule's start: more than it takes to tell them, so that
 /// no first slot is late.
 pub const LEAD: Duration = Duration::from_millis(50);

@@ -12,3 +12,4 @@ mod connections;
 mod fleet;
 mod records;
 mod run;
+mod scrape;

@@ -7,6 +7,7 @@ use ringgate_bench::engine::{self, Interrupt, Pace, RunOptions};
 use ringgate_bench::plan::{Arrivals, Common, Load};
 use ringgate_bench::result::RunResult;
 use ringgate_bench::scenario::Scenario;
+use ringgate_bench::scrape::Scraping;
 use ringgate_client::Security;
 
 use crate::common::LIVENESS;
@@ -40,12 +41,24 @@ pub fn common(gateway: &Gateway, load: Load, duration: Duration) -> Common {
 /// Runs it on two executors, with the gateway's process sampled.
 #[track_caller]
 pub fn run<S: Scenario>(gateway: &Gateway, common: &Common, plan: &S::Plan) -> RunResult {
+    run_and_scrape::<S>(gateway, common, plan, None)
+}
+
+/// The same, with the gateway's metrics scraped.
+#[track_caller]
+pub fn run_and_scrape<S: Scenario>(
+    gateway: &Gateway,
+    common: &Common,
+    plan: &S::Plan,
+    server_metrics: Option<Scraping>,
+) -> RunResult {
     let how = RunOptions {
         id: "test".into(),
         executors: 2,
         cpus: None,
         pace: Pace::Sleep,
         server_pid: Some(gateway.ready().pid),
+        server_metrics,
         command: Vec::new(),
         interrupt: Interrupt::new(),
         error_limit: 1.0,

@@ -11,6 +11,7 @@ use super::parse::{duration, share};
 use super::search::SearchArgs;
 use crate::engine::Pace;
 use crate::plan::{Arrivals, Common, Load, UsageError, defaults};
+use crate::scrape::{Choice, Prefix, Scraping, Url};
 
 /// See the module.
 #[derive(Debug, Clone, clap::Args)]
@@ -24,6 +25,12 @@ pub struct CommonArgs {
     /// The target's process on this machine, to sample its CPU and memory
     #[arg(long, value_name = "PID", help_heading = "Target")]
     pub server_pid: Option<u32>,
+    /// Where the target serves its metrics in Prometheus' text format, to scrape once a second: http://HOST:PORT/metrics
+    #[arg(long, value_name = "URL", help_heading = "Target")]
+    pub server_metrics: Option<Url>,
+    /// Keep the families of metrics that begin like this, beside ringgate's own of groups, requests and limits
+    #[arg(long = "server-metric", value_name = "PREFIX", requires = "server_metrics", help_heading = "Target")]
+    pub server_metric: Vec<Prefix>,
 
     /// Requests per second over all executors, whatever the target does: 1500, 10k, 1.5M
     #[arg(long, help_heading = "Load", conflicts_with = "closed")]
@@ -127,6 +134,12 @@ impl CommonArgs {
             PaceArg::Sleep => Pace::Sleep,
             PaceArg::Spin => Pace::Spin,
         }
+    }
+
+    /// `--server-metrics` and `--server-metric`.
+    pub fn scraping(&self) -> Option<Scraping> {
+        let choice = Choice { prefixes: self.server_metric.clone() };
+        self.server_metrics.clone().map(|url| Scraping { url, choice })
     }
 
     /// Checks all of them together. `load` is what `--rate` came to; `id` the run's.

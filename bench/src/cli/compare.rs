@@ -16,15 +16,17 @@ use crate::limits::PAIRS_MAX;
 use crate::plan::UsageError;
 use crate::quantity::{show, show_ns};
 use crate::result::{self, RunResult, Unit, Value};
+use crate::scrape::Url;
 use crate::terminal::{ColorChoice, Paint, span};
 
 /// Flags that every run gets from `compare` itself, and those that judge or show a single run.
-const TAKEN: [&str; 14] = [
+const TAKEN: [&str; 15] = [
     "bootstrap",
     "name",
     "seed",
     "out",
     "server-pid",
+    "server-metrics",
     "prefix",
     "quiet",
     "json-lines",
@@ -76,6 +78,12 @@ pub struct CompareArgs {
     /// B's process
     #[arg(long, value_name = "PID", help_heading = "Targets")]
     pub b_server_pid: Option<u32>,
+    /// Where A serves its metrics: http://HOST:PORT/metrics
+    #[arg(long, value_name = "URL", help_heading = "Targets")]
+    pub a_server_metrics: Option<Url>,
+    /// Where B serves its metrics
+    #[arg(long, value_name = "URL", help_heading = "Targets")]
+    pub b_server_metrics: Option<Url>,
 
     /// Pairs of a run on A and one on B; with fewer than 6 nobody is called better
     #[arg(long, default_value_t = 6, value_name = "N", help_heading = "Runs")]
@@ -198,6 +206,7 @@ impl CompareArgs {
             start: None,
             stop: None,
             server_pid: None,
+            server_metrics: None,
         };
         let mut plan = Plan {
             a: target(&self.a, &self.a_name),
@@ -219,6 +228,8 @@ impl CompareArgs {
         };
         (plan.a.start, plan.a.stop, plan.a.server_pid) = (self.a_start.clone(), self.a_stop.clone(), self.a_server_pid);
         (plan.b.start, plan.b.stop, plan.b.server_pid) = (self.b_start.clone(), self.b_stop.clone(), self.b_server_pid);
+        plan.a.server_metrics = self.a_server_metrics.clone();
+        plan.b.server_metrics = self.b_server_metrics.clone();
         self.check_scenario()?;
         Ok(plan)
     }

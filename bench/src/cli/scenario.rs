@@ -120,6 +120,7 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
         cpus: args.common.cpus.clone().map(|Cpus(cpus)| cpus),
         pace: args.common.pace(),
         server_pid: args.common.server_pid,
+        server_metrics: args.common.scraping(),
         command: host::masked(&command_line),
         interrupt: Interrupt::by_signals().map_err(setup)?,
         error_limit: args.common.error_limit,
@@ -145,6 +146,9 @@ fn carry_out<A: ScenarioArgs>(args: &Run<A>, command_line: Vec<String>) -> Resul
     })?;
     let directory =
         crate::result::write(&args.common.out, &finished.result, &finished.log, &environment).map_err(setup)?;
+    if args.show.show_server_metrics {
+        terminal.server_metrics(&finished.result);
+    }
     let sentence = gate.judge(&finished.result);
     terminal.judged(&sentence);
     terminal.written(&directory);

@@ -14,6 +14,9 @@ pub struct ShowArgs {
     /// A JSON event per line on standard output, for programs
     #[arg(long, help_heading = "Output")]
     pub json_lines: bool,
+    /// What the server's metrics came to, as tables, behind the result
+    #[arg(long, requires = "server_metrics", help_heading = "Output")]
+    pub show_server_metrics: bool,
     /// Colours: auto is on a terminal, unless NO_COLOR is set
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Output")]
     pub color: ColorChoice,

@@ -21,7 +21,7 @@ use crate::report;
 use crate::result::{self, Parameter, RunResult};
 
 /// Parameters that are each run's own.
-const OWN: [&str; 4] = ["bootstrap", "name", "prefix", "seed"];
+const OWN: [&str; 5] = ["bootstrap", "name", "prefix", "seed", "server-metrics"];
 
 /// A comparison could not begin or be written. Says why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -146,6 +146,8 @@ fn check(plan: &Plan) -> Result<(), Failed> {
     for target in [&plan.a, &plan.b] {
         let mut arguments: Vec<OsString> = plan.scenario.iter().map(OsString::from).collect();
         arguments.extend(["--check".into(), "--bootstrap".into(), target.bootstrap.join(",").into()]);
+        arguments
+            .extend(target.server_metrics.iter().flat_map(|url| ["--server-metrics".into(), url.to_string().into()]));
         let ended = child::run(&arguments, &Children::default())
             .map_err(|error| Failed { exit: Exit::Setup, why: format!("cannot run this program again: {error}") })?;
         if ended.code != Some(0) {
@@ -308,6 +310,9 @@ impl Conductor<'_> {
         give("--out", self.directory.display().to_string());
         if let Some(pid) = started.pid {
             give("--server-pid", pid.to_string());
+        }
+        if let Some(url) = &target.server_metrics {
+            give("--server-metrics", url.to_string());
         }
         arguments.extend(self.plan.show.iter().map(OsString::from));
         let ended = child::run(&arguments, &self.children)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::model::Which;
 use super::reach::Sign;
+use crate::scrape::Url;
 
 /// How the sides take turns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -47,6 +48,8 @@ pub struct Target {
     pub stop: Option<String>,
     /// Its process, where the start hook tells none.
     pub server_pid: Option<u32>,
+    /// Where its metrics are.
+    pub server_metrics: Option<Url>,
 }
 
 /// What is compared and how.

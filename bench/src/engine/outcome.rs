@@ -9,7 +9,9 @@ use super::pacer::{LATENESS, OTHER_SLOTS, OVERFLOW, SLOTS, UNSENT};
 use super::usage::Usage;
 use crate::host;
 use crate::result::errors;
-use crate::result::{ErrorCount, Latency, Parameter, RunResult, SCHEMA, Server, Target, Unit, Value, Verdict};
+use crate::result::{
+    ErrorCount, Latency, Parameter, RunResult, SCHEMA, Server, ServerMetrics, Target, Unit, Value, Verdict,
+};
 use crate::scenario::Findings;
 
 /// What a run ended as, beside what was recorded.
@@ -32,6 +34,7 @@ pub struct Ended {
     pub aborted: Option<String>,
     pub findings: Findings,
     pub server: Option<Server>,
+    pub server_metrics: Option<ServerMetrics>,
 }
 
 /// The result.
@@ -56,6 +59,7 @@ pub fn result(ended: Ended, collected: &Collector) -> RunResult {
         ));
     }
     all_notes.extend(notes);
+    all_notes.extend(ended.server_metrics.iter().flat_map(ServerMetrics::notes));
     let mut reasons = judgement.reasons;
     let server = ended.server.map(|server| Server {
         cpu_us_per_request: host::cpu_us_per_request(
@@ -94,6 +98,7 @@ pub fn result(ended: Ended, collected: &Collector) -> RunResult {
         checks,
         health: judgement.health,
         server,
+        server_metrics: ended.server_metrics,
         intervals: collected.rows.clone(),
         notes: all_notes,
         search: None,

@@ -20,6 +20,7 @@ use crate::measure::{Interval, Latencies, Window};
 use crate::plan::{Common, Load, defaults};
 use crate::result::{Hlog, IntervalRow, Parameter, RunResult, Target};
 use crate::scenario::{Findings, Scenario, SetupError};
+use crate::scrape::{Scraper, Scraping};
 
 /// How executors wait for the next slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct RunOptions {
     pub pace: Pace,
     /// The server's process, to sample.
     pub server_pid: Option<u32>,
+    /// Its metrics, to scrape.
+    pub server_metrics: Option<Scraping>,
     /// As it was called.
     pub command: Vec<String>,
     /// Ends it early.
@@ -104,6 +107,11 @@ impl RunOptions {
         }
         if let Some(pid) = self.server_pid {
             parameters.push(parameter("server-pid", pid.to_string(), false));
+        }
+        if let Some(Scraping { url, choice }) = &self.server_metrics {
+            parameters.push(parameter("server-metrics", url.to_string(), false));
+            let chosen = choice.prefixes.iter().map(|prefix| parameter("server-metric", prefix.0.clone(), false));
+            parameters.extend(chosen);
         }
         parameters
     }
@@ -173,9 +181,16 @@ pub fn run<S: Scenario>(
         // Nobody hears it when the run is over.
         let _ = tell.send(Told::Interrupted);
     });
-    let mut desk =
-        Desk { told, stop_to, executors: usize::from(how.executors), server: None, interrupted: false, aborted: None };
-    let window = desk.set_up(&shared_to, &window_to, common, how.server_pid, observer);
+    let mut desk = Desk {
+        told,
+        stop_to,
+        executors: usize::from(how.executors),
+        server: None,
+        scraper: None,
+        interrupted: false,
+        aborted: None,
+    };
+    let window = desk.set_up(&shared_to, &window_to, common, how, observer);
     let driven = window.map(|(window, began)| {
         let mut collected = Collector::new(desk.executors, common.warmup, primary_rt);
         let parts = desk.drive(window, &mut collected, common, how.error_limit, observer);
@@ -210,6 +225,7 @@ pub fn run<S: Scenario>(
             aborted: desk.aborted,
             findings,
             server: desk.server.map(ServerSampler::finish),
+            server_metrics: desk.scraper.map(|scraper| scraper.finish(&collected.rows)),
         },
         &collected,
     );
@@ -223,6 +239,7 @@ struct Desk<T> {
     stop_to: Vec<Give<()>>,
     executors: usize,
     server: Option<ServerSampler>,
+    scraper: Option<Scraper>,
     interrupted: bool,
     aborted: Option<String>,
 }
@@ -253,6 +270,9 @@ impl<T: Clone> Desk<T> {
         if let Some(server) = &mut self.server {
             server.window_end();
         }
+        if let Some(scraper) = &self.scraper {
+            scraper.window_end();
+        }
     }
 
     /// Until all executors know the window.
@@ -261,7 +281,7 @@ impl<T: Clone> Desk<T> {
         shared_to: &[Give<T>],
         window_to: &[Give<Window>],
         common: &Common,
-        server_pid: Option<u32>,
+        how: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<(Window, SystemTime), RunError> {
         observer.stage(Stage::Found);
@@ -285,15 +305,17 @@ impl<T: Clone> Desk<T> {
                 _ => {}
             }
         }
-        self.server = server_pid
+        self.server = how
+            .server_pid
             .map(ServerSampler::start)
             .transpose()
-            .map_err(|error| SetupError(format!("--server-pid {}: {error}", server_pid.unwrap_or_default())))?;
+            .map_err(|error| SetupError(format!("--server-pid {}: {error}", how.server_pid.unwrap_or_default())))?;
         let start = Instant::now() + LEAD;
         let began = SystemTime::now() + LEAD;
         let measure_from = start + common.warmup;
         let window = Window { start, measure_from, end: measure_from + common.duration };
         window_to.iter().for_each(|give| give.give(window));
+        self.scraper = how.server_metrics.as_ref().map(|scraping| Scraper::start(scraping, window)).transpose()?;
         Ok((window, began))
     }
 

@@ -84,7 +84,7 @@ impl Assertion {
             .ok_or_else(|| bad("compare by one of < <= > >= == !=".into()))?;
         let metric = text[..at].trim();
         let bound = text[at + symbol.len()..].trim();
-        let names = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '(' | ')');
+        let names = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | ',' | '(' | ')');
         if metric.is_empty() || !metric.chars().all(names) {
             return Err(bad("begin with a metric's name, as in 'rt.p99<5ms' or 'errors==0'".into()));
         }
@@ -139,7 +139,7 @@ fn unit_by_name(metric: &str) -> Option<Unit> {
     if matches!(first, "errors" | "checks") {
         return Some(Unit::Count);
     }
-    if matches!(first, "server" | "health") {
+    if matches!(first, "server" | "health" | "metrics") {
         return None;
     }
     if metric == "rate" || metric == "offered_rate" {

@@ -12,7 +12,18 @@ use crate::result::{self, RunResult, Value, told_apart};
 use crate::terminal::{Align, Table};
 
 /// Parameters that two runs of the same load need not share: where the target is, and what is written where.
-const NOT_THE_LOAD: [&str; 8] = ["bootstrap", "name", "out", "prefix", "server-pid", "seed", "baseline", "max-regress"];
+const NOT_THE_LOAD: [&str; 10] = [
+    "bootstrap",
+    "name",
+    "out",
+    "prefix",
+    "server-pid",
+    "server-metrics",
+    "server-metric",
+    "seed",
+    "baseline",
+    "max-regress",
+];
 
 /// How much worse a metric may be.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,6 +8,8 @@ pub fn better(metric: &str) -> Better {
     match metric.split('.').next().unwrap_or(metric) {
         // The generator's own, and what was asked of it.
         "health" | "offered_rate" => Better::Neither,
+        // Only who knows the metric knows.
+        "metrics" => Better::Neither,
         "errors" | "error_share" | "checks" => Better::Lower,
         "server" => match last {
             "context_switches" | "involuntary_switches" => Better::Neither,

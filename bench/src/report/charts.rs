@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::labels::Label;
 use super::{POINTS_MAX, Run};
+use crate::limits::SERVER_SERIES_DRAWN;
 use crate::measure::Latencies;
-use crate::result::{HistogramError, IntervalRow, RunResult};
+use crate::result::{HistogramError, IntervalRow, MetricSeries, RunResult};
 
 /// Points of a tail chart per factor 10 of 1/(1-p).
 const TAIL_POINTS_PER_DECADE: u32 = 24;
@@ -48,6 +49,15 @@ struct RunCharts {
     over_time: BTreeMap<String, OverTime>,
     errors: Vec<u64>,
     server: Option<Server>,
+    /// What the server counted itself, per second, the most active first.
+    metrics: Vec<Metric>,
+}
+
+/// A counter's growth per second, or a histogram's values, by point.
+#[derive(Debug, PartialEq, Serialize)]
+struct Metric {
+    name: String,
+    rate: Vec<Option<f64>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -136,6 +146,7 @@ impl RunCharts {
             over_time: names.into_iter().map(|name| (name.clone(), OverTime::of(name, &points))).collect(),
             errors: points.iter().map(|rows| rows.iter().map(|row| row.errors).sum()).collect(),
             server: Server::of(&points),
+            metrics: metrics(result, &points),
         }
     }
 }
@@ -183,6 +194,28 @@ impl Server {
                 .collect(),
         })
     }
+}
+
+/// The most active of what the server counted itself; the mean of each point's intervals.
+fn metrics(result: &RunResult, points: &[&[IntervalRow]]) -> Vec<Metric> {
+    let series = result.server_metrics.iter().flat_map(|metrics| &metrics.series);
+    let rate = |series: &MetricSeries| series.value("rate").map_or(0.0, |rate| rate.value);
+    let mut active: Vec<&MetricSeries> = series.filter(|series| series.over_time.contains_key("rate")).collect();
+    active.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
+    active.truncate(SERVER_SERIES_DRAWN);
+    let joined = |over_time: &[Option<f64>]| {
+        let mut from = 0;
+        let means = points.iter().map(|rows| {
+            let known: Vec<f64> = over_time.iter().skip(from).take(rows.len()).copied().flatten().collect();
+            from += rows.len();
+            (!known.is_empty()).then(|| thousandths(known.iter().sum::<f64>() / known.len() as f64))
+        });
+        means.collect()
+    };
+    active
+        .into_iter()
+        .map(|series| Metric { name: series.whole_name(), rate: joined(&series.over_time["rate"]) })
+        .collect()
 }
 
 /// Points of each of so many runs: a page of many stays as small as one of [`RUNS_IN_FULL`].
@@ -234,7 +267,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::result::{LatencyRow, example};
+    use crate::result::{LatencyRow, Unit, Value, example};
 
     #[test]
     fn a_tail_reaches_from_the_smallest_value_to_the_largest() {
@@ -281,7 +314,27 @@ mod tests {
         assert_eq!((run.at[0], run.length[0], run.errors[0]), (5.0, 5.0, 5));
         let over_time = &run.over_time["produce.rt"];
         assert_eq!((over_time.count[360], over_time.max[360], over_time.max[361]), (50, Some(99), Some(9)));
-        assert!(run.server.is_none());
+        assert!(run.server.is_none() && run.metrics.is_empty());
+
+        let mut metrics = example::server_metrics();
+        let over_time = |from: f64| -> Vec<Option<f64>> {
+            (0..3_600).map(|at| Some(from + f64::from(at))).map(|rate| rate.filter(|rate| *rate != 4.0)).collect()
+        };
+        for (at, rate) in [(1, 1.0), (3, 9.0)] {
+            metrics.series[at].values.insert("rate".into(), Value { value: rate, unit: Unit::PerSecond });
+            metrics.series[at].over_time.insert("rate".into(), over_time(rate));
+        }
+        result.server_metrics = Some(metrics);
+        let label = Label { name: "x".into(), colour: 0, side: None };
+        let charts = Charts::of(&[Run { result: &result, environment: None }], &[label], &[]).unwrap();
+        let drawn: Vec<_> =
+            charts.runs[0].metrics.iter().map(|of| (of.name.as_str(), of.rate[0], of.rate.len())).collect();
+        let expected = [
+            ("ringgate_request_seconds{api=\"JoinGroup\"}", Some(11.0), POINTS_MAX),
+            // Of 1, 2, 3 and 5.
+            ("ringgate_limit_hit_total{limit=\"max_groups\"}", Some(2.75), POINTS_MAX),
+        ];
+        assert_eq!(drawn, expected);
 
         result.intervals.truncate(4);
         result.intervals[3].length_s = 0.03;

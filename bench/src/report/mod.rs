@@ -10,6 +10,7 @@ mod compared;
 mod figures;
 mod labels;
 mod markup;
+pub(crate) mod metrics;
 mod page;
 mod tables;
 mod words;

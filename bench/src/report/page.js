@@ -187,6 +187,10 @@
       }
       return { title: 'CPU of the server', layers, x: overTime(width), y: yAxis(layers, false, cores), shaded: true };
     },
+    metrics: (width) => {
+      const layers = data.runs[0].metrics.map((metric, at) => ({ kind: 'line', name: metric.name, colour: colour(at), width: 1.75, dash: dashes[at % 4], xs: data.runs[0].at, ys: metric.rate }));
+      return { title: 'What the server counted', layers, x: overTime(width), y: yAxis(layers, false, perSecond), shaded: true };
+    },
     rss: (width) => {
       const layers = data.runs.filter((run) => run.server).flatMap((run) => {
         const line = { kind: 'line', name: several ? run.name : 'resident memory', side: run.side, colour: colour(run.colour), width: 2, dash: dash(run), xs: run.at, ys: run.server.rss };

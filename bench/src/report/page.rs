@@ -4,7 +4,7 @@ use super::charts::Charts;
 use super::labels::{Label, labels};
 use super::markup::{json, text};
 use super::words::{Mood, span, verdict};
-use super::{Run, compared, figures, tables};
+use super::{Run, compared, figures, metrics, tables};
 use crate::compare::Comparison;
 use crate::result::{HistogramError, RunResult};
 
@@ -208,8 +208,19 @@ fn server(runs: &[Run<'_>]) -> String {
     } else {
         String::new()
     };
+    let scraped = match runs {
+        [Run { result: RunResult { server_metrics: Some(of), .. }, .. }]
+            if of.moved().0.iter().any(|of| !of.over_time.is_empty()) =>
+        {
+            chart(
+                "metrics",
+                "What the server counted itself, per second: the most active of its counters and histograms.",
+            )
+        }
+        _ => String::new(),
+    };
     match runs {
-        [run] => drawn + &tables::server(run.result),
+        [run] => drawn + &tables::server(run.result) + &scraped + &metrics::html(run.result),
         _ if sampled => drawn,
         runs => tables::server(runs[0].result),
     }
@@ -229,7 +240,7 @@ fn run_by_run(runs: &[Run<'_>], labels: &[Label]) -> String {
             tables::errors_by_code(result),
             tables::checks(result),
             tables::health(result),
-            tables::server(result),
+            tables::server(result) + &metrics::html(result),
             tables::values(result),
             tables::target(result),
             tables::environment(run.environment),

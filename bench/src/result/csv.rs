@@ -8,14 +8,27 @@ use super::model::{IntervalRow, RunResult};
 /// Writes the head and the lines. Columns: `at_s` (the interval's end since the schedule's begin), `length_s`,
 /// `warmup` (0 or 1), `errors`; for each series `<series>.count`, `.p50_ns`, `.p99_ns`, `.p99_9_ns`, `.max_ns`; each
 /// counter by name, what was added; `server.cpu` (cores), `server.rss_bytes`, `server.descriptors`, and
-/// `server.thread.<name>` (cores). What an interval does not have is empty.
+/// `server.thread.<name>` (cores); `metrics.<series>.<rate, p99 or value>` of the server's own metrics. What an interval does not have is empty.
 pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     let columns = Columns::of(&result.intervals);
-    line(columns.head(), out)?;
-    for row in &result.intervals {
-        line(columns.cells(row), out)?;
+    let metrics = metrics(result);
+    line(columns.head().into_iter().chain(metrics.iter().map(|(name, _)| name.clone())).collect(), out)?;
+    for (at, row) in result.intervals.iter().enumerate() {
+        let values = metrics.iter().map(|(_, over_time)| over_time.get(at).copied().flatten());
+        let values = values.map(|value| value.map_or_else(String::new, |value| value.to_string()));
+        line(columns.cells(row).into_iter().chain(values).collect(), out)?;
     }
     Ok(())
+}
+
+/// A column for all that is known of the server's metrics over time.
+fn metrics(result: &RunResult) -> Vec<(String, &[Option<f64>])> {
+    let series = result.server_metrics.iter().flat_map(|metrics| &metrics.series);
+    let columns = series.flat_map(|series| {
+        let name = series.whole_name();
+        series.over_time.iter().map(move |(what, values)| (format!("metrics.{name}.{what}"), values.as_slice()))
+    });
+    columns.collect()
 }
 
 struct Columns<'a> {

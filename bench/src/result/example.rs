@@ -49,6 +49,7 @@ pub(crate) fn run() -> RunResult {
             kernel: BTreeMap::from([("RetransSegs".into(), 1)]),
             ..Server::default()
         }),
+        server_metrics: None,
         intervals: Vec::new(),
         notes: Vec::new(),
         search: None,
@@ -67,5 +68,55 @@ pub(crate) fn latency(count: u64, p50_ns: u64) -> Latency {
         percentiles_ns: times.into_iter().map(|(name, times)| (name.to_owned(), p50_ns * times)).collect(),
         max_ns: p50_ns * 9,
         histogram: String::new(),
+    }
+}
+
+/// A counter, a gauge, a histogram with some values over its largest bound of 1 s, and a counter that is 0.
+pub(crate) fn server_metrics() -> ServerMetrics {
+    let series = |name: &str, label: Option<(&str, &str)>, kind, values: &[(&str, f64, Unit)]| MetricSeries {
+        name: name.into(),
+        labels: label.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        kind,
+        values: values
+            .iter()
+            .map(|(name, value, unit)| ((*name).into(), Value { value: *value, unit: *unit }))
+            .collect(),
+        over_time: BTreeMap::new(),
+    };
+    let (count, per_s, s) = (Unit::Count, Unit::PerSecond, Unit::Seconds);
+    let gauge = [("min", 9.0, count), ("mean", 9.5, count), ("max", 10.0, count), ("last", 10.0, count)];
+    let histogram = [
+        ("count", 100.0, count),
+        ("rate", 100.0 / 30.0, per_s),
+        ("mean", 0.02, s),
+        ("p50", 0.01, s),
+        ("p99", 1.0, s),
+        ("p99.9", 1.0, s),
+        ("beyond", 2.0, count),
+    ];
+    ServerMetrics {
+        url: "http://127.0.0.1:9644/metrics".into(),
+        scrapes: 36,
+        failed: [("connection refused".into(), 1)].into(),
+        covered_s: 30.0,
+        bytes_max: 60_000,
+        took_max_s: 0.003,
+        left_out: 0,
+        series: vec![
+            series("ringgate_groups", Some(("state", "Stable")), MetricKind::Gauge, &gauge),
+            series(
+                "ringgate_limit_hit_total",
+                Some(("limit", "max_groups")),
+                MetricKind::Counter,
+                &[("increase", 0.0, count), ("rate", 0.0, per_s)],
+            ),
+            series(
+                "ringgate_rebalances_total",
+                None,
+                MetricKind::Counter,
+                &[("increase", 60.0, count), ("rate", 2.0, per_s)],
+            ),
+            series("ringgate_request_seconds", Some(("api", "JoinGroup")), MetricKind::Histogram, &histogram),
+        ],
     }
 }

@@ -5,6 +5,7 @@
 //! - `errors`, all; `errors.NOT_COORDINATOR` by Kafka's name; `errors.produce` by operation;
 //!   `errors.produce.NOT_COORDINATOR` by both.
 //! - `checks.lost` and the other kinds that the scenario checks; `checks`, all of them.
+//! - `metrics.FAMILY.STAT`, `metrics.FAMILY(LABEL).STAT`: what the server said of itself ([`super::MetricSeries`]).
 //! - `server.cpu_us_per_request`, `server.rss_max`, ...: what the server used. `health.lateness_p99`, ...: the generator.
 //! - Any name in [`RunResult::values`]: `rate`, `records_per_s`, `rss_per_conn`, ...
 
@@ -123,6 +124,11 @@ pub fn metrics(run: &RunResult) -> BTreeMap<String, Value> {
     of_health(&run.health, |name, value, unit| give(format!("health.{name}"), value, unit));
     if let Some(server) = &run.server {
         of_server(server, |name, value, unit| give(format!("server.{name}"), value, unit));
+    }
+    for series in run.server_metrics.iter().flat_map(|metrics| &metrics.series) {
+        for (statistic, Value { value, unit }) in &series.values {
+            give(format!("metrics.{}.{statistic}", series.short_name()), *value, *unit);
+        }
     }
     // Last: a scenario's own word counts.
     for (name, Value { value, unit }) in &run.values {

@@ -13,6 +13,7 @@ mod model;
 mod read;
 #[cfg(test)]
 mod schema;
+mod server_metrics;
 mod write;
 
 pub use hlog::Hlog;
@@ -24,4 +25,5 @@ pub use model::{
 };
 pub use read::{ReadError, read, read_environment};
 pub use ringgate_client::errors;
+pub use server_metrics::{MetricKind, MetricSeries, ServerMetrics};
 pub use write::{whole, write};

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::server_metrics::ServerMetrics;
+
 /// The schema's name and version: fields may be added under one version, never renamed or removed.
 pub const SCHEMA: &str = "ringgate-bench/1";
 
@@ -48,6 +50,9 @@ pub struct RunResult {
     pub health: Health,
     /// What the server used, when `--server-pid` was given.
     pub server: Option<Server>,
+    /// What the server said of itself, when `--server-metrics` was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_metrics: Option<ServerMetrics>,
     /// One row per interval, warm-up too.
     pub intervals: Vec<IntervalRow>,
     /// Sentences for the reader: what was left out, what to mind.

@@ -57,6 +57,9 @@ pub fn finished(result: &RunResult) -> Value {
     for latency in result.latencies.values_mut() {
         latency.histogram = String::new();
     }
+    for series in result.server_metrics.iter_mut().flat_map(|metrics| &mut metrics.series) {
+        series.over_time.clear();
+    }
     event("finished", json!({ "result": result }))
 }
 

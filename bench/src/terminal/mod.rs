@@ -6,6 +6,7 @@
 
 mod events;
 mod lines;
+mod metrics;
 mod moment;
 mod paint;
 mod progress;
@@ -116,6 +117,13 @@ impl<O: Write, E: Write> Terminal<O, E> {
             terminal.line(&format!("{} on {}", about.scenario, about.target.shown()));
         }
         terminal
+    }
+
+    /// What the server said of itself, for who asks for it; programs have it in the result.
+    pub fn server_metrics(&mut self, result: &RunResult) {
+        if let (Some(metrics), Mode::Full | Mode::Quiet) = (&result.server_metrics, self.mode) {
+            self.result(&format!("\n{}", metrics::page(metrics)));
+        }
     }
 
     /// What the gate says of the run.

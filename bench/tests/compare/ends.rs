@@ -107,3 +107,22 @@ fn two_finished_runs_are_shown_side_by_side_and_nothing_is_claimed() {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("/no/such"), "{}", text(&output));
 }
+
+#[test]
+fn each_side_is_asked_for_its_own_metrics() {
+    let server = Server::echo(Behaviour::prompt());
+    let out = tempfile::tempdir().unwrap();
+    // Nobody is there, which ends no run.
+    let urls = ["http://127.0.0.1:1/a", "http://127.0.0.1:1/b"];
+    let targets =
+        ["--a", &server.address, "--b", &server.address, "--a-server-metrics", urls[0], "--b-server-metrics", urls[1]];
+    let length = ["--pairs", "1", "--noise-pairs", "1", "--cooldown", "0s"];
+    let load = ["floor", "--closed", "--duration", "200ms", "--warmup", "0s", "--server-metric", "kafka_"];
+    let output = compare(&[&targets[..], &length, &load].concat(), out.path());
+    let compared = comparison(out.path());
+    assert!(!compared.runs.is_empty(), "{}", text(&output));
+    for run in &compared.runs {
+        let result = crate::common::read(&crate::directory(out.path()).join(&run.directory));
+        assert_eq!(result.server_metrics.map(|metrics| metrics.url).as_deref(), Some(urls[run.side as usize]));
+    }
+}

@@ -11,6 +11,7 @@ mod fleet;
 mod floor;
 mod gate;
 mod idle;
+mod metrics;
 mod records;
 mod search;
 #[path = "../server/mod.rs"]

@@ -144,6 +144,7 @@ pub fn run(shape: &Shape) -> Sample {
             overflow: 0,
         },
         server: Some(server()),
+        server_metrics: None,
         intervals: rows,
         notes: vec![],
         search: None,
