@@ -11,6 +11,7 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod desks;
+pub mod held;
 pub mod iggy;
 pub mod limits;
 pub mod logging;

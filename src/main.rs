@@ -93,6 +93,7 @@ fn run(loaded: Loaded) -> Exit {
             eprintln!("ringgate: {why}");
             match why {
                 ServeError::LeaseHeld(_) => Exit::LeaseHeld,
+                ServeError::Refused(_) => Exit::BadConfiguration,
                 ServeError::Failed(_) => Exit::Failure,
             }
         }

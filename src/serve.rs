@@ -23,6 +23,7 @@ use crate::api::fetch_sessions::FetchSessions;
 use crate::cli::{self, OtherPorts, banner};
 use crate::config::Config;
 use crate::desks::{Desks, Here};
+use crate::held::Held;
 use crate::iggy;
 use crate::limits::{CONNECTION_LINES_MAX, CONNECTION_LINES_PERIOD, SHARE_OF_LEASE_AT_STOP};
 use crate::net::accept::{ConnectionCount, Front, Speaks, accept};
@@ -65,6 +66,9 @@ pub enum ServeError {
     /// Another gateway coordinates the groups of this Iggy, or has come to.
     #[error("{0}")]
     LeaseHeld(String),
+    /// The host refuses what a setting asks for.
+    #[error("{0}")]
+    Refused(String),
     /// Anything else.
     #[error(transparent)]
     Failed(#[from] io::Error),
@@ -88,6 +92,7 @@ pub fn run(config: Config) -> Result<(), ServeError> {
     let config = Arc::new(config);
     ringgate_runtime::survive_file_size_limit();
     ringgate_runtime::check_host()?;
+    let _held = Held::of(&config).map_err(ServeError::Refused)?;
     let embedded = match &config.iggy {
         Some(_) => None,
         None => Some(open_embedded(&config)?),

@@ -317,11 +317,18 @@ fn the_host_files_are_printed_or_written() {
     let root = tempfile::tempdir().unwrap();
     let written = ringgate(&["doctor", "files", "--write", root.path().to_str().unwrap()]);
     assert_eq!(written.status.code(), Some(0), "{written:?}");
-    for path in ["etc/systemd/system/ringgate.service", "etc/sysctl.d/60-ringgate.conf", "usr/local/sbin/ringgate-irqs"]
-    {
+    let latency = "etc/systemd/system/ringgate.service.d/latency.conf";
+    for path in [
+        "etc/systemd/system/ringgate.service",
+        latency,
+        "etc/sysctl.d/60-ringgate.conf",
+        "usr/local/sbin/ringgate-irqs",
+    ] {
         let content = fs::read_to_string(root.path().join(path)).unwrap();
         assert!(printed.contains(&format!("### {path}\n{content}")), "{path}");
     }
+    let shared = stdout(&ringgate(&["doctor", "files", "--profile", "shared"]));
+    assert!(printed.contains(latency) && !shared.contains(latency), "the drop-in is for the least delay");
 }
 
 #[test]

@@ -168,13 +168,17 @@ fn command() -> Command {
 
 fn flag(setting: &'static Setting) -> Arg {
     let several = matches!(setting.kind, Kind::Addresses);
-    Arg::new(setting.name)
+    let arg = Arg::new(setting.name)
         .long(setting.name.replace('_', "-"))
         .value_name(value_name(setting.kind))
         .action(if several { ArgAction::Append } else { ArgAction::Set })
-        .allow_hyphen_values(true)
         .help_heading(setting.section)
-        .help(help(setting))
+        .help(help(setting));
+    match setting.kind {
+        // The flag alone says yes.
+        Kind::Bool => arg.num_args(0..=1).default_missing_value("true"),
+        _ => arg.allow_hyphen_values(true),
+    }
 }
 
 fn value_name(kind: Kind) -> &'static str {

@@ -72,6 +72,8 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         placement: cpus.map_or(Placement::Unpinned, Placement::Cpus),
         spin: values.time("spin"),
         slice_clock: if values.choice("slice_clock") == "cpu" { SliceClock::Cpu } else { SliceClock::Wall },
+        lock_memory: values.choice("lock_memory") == "true",
+        hold_cpu_latency: values.choice("hold_cpu_latency") == "true",
         mailbox_capacity: values.count("mailbox_capacity") as usize,
         shutdown_timeout,
         iggy: values.iggy_store(shutdown_timeout),

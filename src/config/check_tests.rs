@@ -38,6 +38,7 @@ fn without_a_word_from_anybody_the_defaults_hold() {
     assert_eq!(c.placement, Placement::Cpus(vec![0, 1, 4, 5]));
     assert_eq!((c.data, c.fsync), (PathBuf::from("./ringgate-data"), Fsync::Always));
     assert_eq!((c.spin, c.offset_linger), (Duration::ZERO, Duration::ZERO));
+    assert_eq!((c.lock_memory, c.hold_cpu_latency), (false, false));
     assert_eq!((c.max_frame_size, c.max_decoded_bytes, c.max_decompressed_bytes), (100 << 20, 64 << 20, 256 << 20));
     assert_eq!((c.max_requests_in_flight, c.max_in_flight_bytes, c.mailbox_capacity), (16, 256 << 20, 1024));
     assert_eq!((c.max_connections, c.max_connections_per_ip, c.max_fetch_sessions), (20_000 - 512, 0, 1000));

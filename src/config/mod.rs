@@ -54,6 +54,8 @@ pub struct Config {
     /// Zero: sleep at once.
     pub spin: Duration,
     pub slice_clock: SliceClock,
+    pub lock_memory: bool,
+    pub hold_cpu_latency: bool,
     pub mailbox_capacity: usize,
     pub shutdown_timeout: Duration,
     /// Where the embedded store lies.

@@ -224,6 +224,12 @@ pub const SETTINGS: &[Setting] = &[
     row(SHARDS, "slice_clock", Kind::Choice(&["wall", "cpu"]), Some("wall"),
         "What ringgate_slice_seconds is measured by. wall: the time of day, for next to nothing; on a busy machine \
          it shows waits for the CPU, too. cpu: the thread's own time, for about a microsecond a slice."),
+    row(SHARDS, "lock_memory", Kind::Bool, Some("false"),
+        "Whether memory that the gateway has used stays where it is (mlockall), so that none is read back from a disk; it \
+         is not given back either. Takes unlimited locked memory."),
+    row(SHARDS, "hold_cpu_latency", Kind::Bool, Some("false"),
+        "Whether CPUs are kept from idle states that take time to leave while the gateway serves (/dev/cpu_dma_latency \
+         held at 0): a wake-up waits for no core, for power and heat of the whole machine."),
     row(SHARDS, "mailbox_capacity", count(16, 1 << 20), Some("1024"),
         "Requests of other shards that wait for one shard; when full, the senders stop reading."),
     row(SHARDS, "shutdown_timeout", time(ms(100), secs(HOUR)), Some("10s"),

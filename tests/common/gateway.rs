@@ -381,6 +381,11 @@ impl Gateway {
         self.memory("VmHWM:")
     }
 
+    /// Memory that is locked, in KiB.
+    pub fn locked(&self) -> u64 {
+        self.memory("VmLck:")
+    }
+
     fn memory(&self, what: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.ready.pid)).expect("a live process");
         let line = status.lines().find(|line| line.starts_with(what)).expect("a line of the status");

@@ -16,6 +16,7 @@ mod disk_full;
 mod fetching;
 mod group_limits;
 mod groups;
+mod held;
 mod hostile;
 mod idempotence;
 mod kills;

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::plan::Profile;
+
 /// A file of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostFile {
@@ -14,41 +16,58 @@ pub struct HostFile {
     pub content: &'static str,
     /// Whether it is a program.
     pub is_program: bool,
+    /// Whom it is for; all where it is empty.
+    pub profiles: &'static [Profile],
 }
 
 /// All of them.
-pub const FILES: [HostFile; 4] = [
+pub static FILES: [HostFile; 5] = [
     HostFile {
         path: "etc/sysctl.d/60-ringgate.conf",
         content: include_str!("../files/60-ringgate.conf"),
         is_program: false,
+        profiles: &[],
     },
     HostFile {
         path: "etc/systemd/system/ringgate.service",
         content: include_str!("../files/ringgate.service"),
         is_program: false,
+        profiles: &[],
+    },
+    HostFile {
+        path: "etc/systemd/system/ringgate.service.d/latency.conf",
+        content: include_str!("../files/latency.conf"),
+        is_program: false,
+        profiles: &[Profile::Latency],
     },
     HostFile {
         path: "etc/systemd/system/ringgate-doctor.service",
         content: include_str!("../files/ringgate-doctor.service"),
         is_program: false,
+        profiles: &[],
     },
     HostFile {
         path: "usr/local/sbin/ringgate-irqs",
         content: include_str!("../files/ringgate-irqs"),
         is_program: true,
+        profiles: &[],
     },
 ];
 
-/// Writes all of them below a directory. One that is there already with other words in it is left, and is an error.
+/// Those of a profile.
+pub fn of(profile: Profile) -> impl Iterator<Item = &'static HostFile> {
+    FILES.iter().filter(move |file| file.profiles.is_empty() || file.profiles.contains(&profile))
+}
+
+/// Writes a profile's below a directory. One that is there already with other words in it is left, and is an error.
 ///
 /// # Errors
 /// Which file, and why not.
-pub fn write(directory: &Path) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+pub fn write(directory: &Path, profile: Profile) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
     let mut written = Vec::new();
-    for file in FILES {
+    for file in of(profile) {
         let path = directory.join(file.path);
-        match put(&path, &file) {
+        match put(&path, file) {
             Ok(true) => written.push(path),
             Ok(false) => {}
             Err(error) => return Err((path, error)),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ringgate_tuning::files::{FILES, write};
-use ringgate_tuning::{Fix, Host, Plan, report};
+use ringgate_tuning::{Fix, Host, Plan, Profile, report};
 
 /// What depends on the host's memory, its cards, or the gateway's connections and ports, and so is in no file for all
 /// hosts.
@@ -76,9 +76,9 @@ fn the_sysctls_are_those_that_the_checks_want() {
 #[test]
 fn the_files_are_written_once_and_never_over_others() {
     let root = tempfile::tempdir().unwrap();
-    assert_eq!(write(root.path()).unwrap().len(), FILES.len());
-    assert!(write(root.path()).unwrap().is_empty(), "they are there");
-    for file in FILES {
+    assert_eq!(write(root.path(), Profile::Latency).unwrap().len(), FILES.len());
+    assert!(write(root.path(), Profile::Latency).unwrap().is_empty(), "they are there");
+    for file in &FILES {
         use std::os::unix::fs::PermissionsExt;
         let path = root.path().join(file.path);
         assert_eq!(fs::read_to_string(&path).unwrap(), file.content);
@@ -87,8 +87,19 @@ fn the_files_are_written_once_and_never_over_others() {
     }
     let mine = root.path().join(FILES[0].path);
     fs::write(&mine, "vm.swappiness = 30\n").unwrap();
-    assert_eq!(write(root.path()).unwrap_err().0, mine);
+    assert_eq!(write(root.path(), Profile::Latency).unwrap_err().0, mine);
     assert_eq!(fs::read_to_string(mine).unwrap(), "vm.swappiness = 30\n");
+}
+
+#[test]
+fn what_is_for_the_least_delay_is_for_those_machines_alone() {
+    let drop_in = "etc/systemd/system/ringgate.service.d/latency.conf";
+    for profile in Profile::ALL {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), profile).unwrap();
+        assert_eq!(root.path().join(drop_in).exists(), profile == Profile::Latency, "{profile:?}");
+        assert!(root.path().join("etc/systemd/system/ringgate.service").exists());
+    }
 }
 
 /// Whether a program is installed.

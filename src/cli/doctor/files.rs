@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ringgate_tuning::files::{self, FILES};
+use ringgate_tuning::{Profile, files};
 
-/// All of them, one after the other, each with where it belongs.
-pub(super) fn printed() -> String {
+/// Those of a profile, one after the other, each with where it belongs.
+pub(super) fn printed(profile: Profile) -> String {
     let mut text = String::new();
-    for file in FILES {
+    for file in files::of(profile) {
         let _ = writeln!(text, "### {}\n{}", file.path, file.content);
     }
     text
@@ -18,7 +18,7 @@ pub(super) fn printed() -> String {
 ///
 /// # Errors
 /// One could not be written: says which and why; those before it are there.
-pub(super) fn write(directory: &Path) -> Result<String, String> {
-    let written = files::write(directory).map_err(|(path, error)| format!("{}: {error}", path.display()))?;
+pub(super) fn write(directory: &Path, profile: Profile) -> Result<String, String> {
+    let written = files::write(directory, profile).map_err(|(path, error)| format!("{}: {error}", path.display()))?;
     Ok(written.iter().map(|path| format!("written  {}\n", path.display())).collect())
 }

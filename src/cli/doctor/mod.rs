@@ -126,6 +126,7 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("files")
                 .about("Print the files that a host is given once: sysctls, systemd units, a script for interrupts")
+                .arg(profile())
                 .arg(
                     Arg::new("write")
                         .long("write")
@@ -230,8 +231,8 @@ impl Doctor {
     fn done(&self) -> Result<(String, Exit), String> {
         match &self.task {
             Task::List => return Ok((if self.json { json::list() } else { table::list() }, Exit::Success)),
-            Task::Files(None) => return Ok((files::printed(), Exit::Success)),
-            Task::Files(Some(directory)) => return Ok((files::write(directory)?, Exit::Success)),
+            Task::Files(None) => return Ok((files::printed(self.plan.profile), Exit::Success)),
+            Task::Files(Some(directory)) => return Ok((files::write(directory, self.plan.profile)?, Exit::Success)),
             _ => {}
         }
         let host = self.host()?;
@@ -413,7 +414,7 @@ mod tests {
             (&["--revert"], change(Direction::Back { force: false }, false, None)),
             (&["--revert", "--force", "--dry-run"], change(Direction::Back { force: true }, true, None)),
             (&["cpus", "--shards", "3"], Task::Cpus),
-            (&["files", "--write", "/"], Task::Files(Some("/".into()))),
+            (&["files", "--write", "/", "--profile", "shared"], Task::Files(Some("/".into()))),
         ] {
             assert_eq!(asked(arguments).task, task, "{arguments:?}");
         }

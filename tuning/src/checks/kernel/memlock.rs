@@ -32,11 +32,7 @@ fn memlock(look: Look<'_>) -> Found {
     // A gateway that starts raises the soft limit to the hard one.
     let bytes = if look.plan.pid.is_some() { soft } else { hard };
     let read = format!("locked memory of {}: {} bytes", whose(look), bound(bytes));
-    let fixes = || {
-        let container = Fix::Advice("docker run --ulimit memlock=-1".into());
-        let unit = Fix::Unit("[Service] LimitMEMLOCK=infinity".into());
-        vec![if look.host.is_container() { container } else { unit }]
-    };
+    let fixes = || vec![raised(look)];
     if bytes < needs::MEMLOCK_BYTES_MIN {
         return Found::wrong(Verdict::Blocker, read, want, fixes());
     }
@@ -44,6 +40,19 @@ fn memlock(look: Look<'_>) -> Found {
         return Found::wrong(Verdict::Warning, read, want, fixes());
     }
     Found::fine(read, want)
+}
+
+/// What takes the limit away.
+fn raised(look: Look<'_>) -> Fix {
+    let container = Fix::Advice("docker run --ulimit memlock=-1".into());
+    let unit = Fix::Unit("[Service] LimitMEMLOCK=infinity".into());
+    if look.host.is_container() { container } else { unit }
+}
+
+/// The same, where there is a limit that counts: for whoever locks all of its memory.
+pub(in crate::checks) fn unlimited(look: Look<'_>) -> Option<Fix> {
+    let limit = limit(look, "Max locked memory").ok()?;
+    (limit.hard != u64::MAX && !has_capability(look, CAP_IPC_LOCK)).then(|| raised(look))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod version;
 use crate::check::{Check, Look};
 use crate::host::field;
 
+pub(super) use memlock::unlimited as unlimited_memlock;
 pub(super) use version::Version;
 
 /// By file, in the order in which they are listed.

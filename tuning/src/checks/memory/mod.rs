@@ -1,5 +1,6 @@
 //! Pages, swap, sockets' memory.
 
+mod lock;
 mod pages;
 mod sockets;
 mod swap;
@@ -7,4 +8,4 @@ mod swap;
 use crate::check::Check;
 
 /// By file, in the order in which they are listed.
-pub const CHECKS: [&[Check]; 3] = [pages::CHECKS, swap::CHECKS, sockets::CHECKS];
+pub const CHECKS: [&[Check]; 4] = [pages::CHECKS, swap::CHECKS, lock::CHECKS, sockets::CHECKS];

@@ -7,20 +7,12 @@ use crate::fix::{Fix, Knob};
 use crate::plan::Profile;
 
 /// See the [module](self).
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "swap",
-        area: Area::Memory,
-        why: "a page that has to come back from a disk costs milliseconds, in the middle of a request",
-        run: |look| settled(swap(look)),
-    },
-    Check {
-        id: "mlock",
-        area: Area::Memory,
-        why: "memory that is locked cannot be taken away, whatever others do",
-        run: mlock,
-    },
-];
+pub(super) const CHECKS: &[Check] = &[Check {
+    id: "swap",
+    area: Area::Memory,
+    why: "a page that has to come back from a disk costs milliseconds, in the middle of a request",
+    run: |look| settled(swap(look)),
+}];
 
 /// The most that keeps a gateway's pages where they are as long as there is memory.
 const SWAPPINESS_MAX: u64 = 10;
@@ -47,15 +39,4 @@ fn swap(look: Look<'_>) -> Result<Found, Found> {
         Profile::Latency | Profile::Throughput => Fix::Knob(Knob::sysctl("vm.swappiness", 1)),
     };
     Ok(Found::wrong(Verdict::Warning, read, want, vec![fix]))
-}
-
-/// The gateway has no such option; what comes near to it is told.
-fn mlock(look: Look<'_>) -> Found {
-    let status = look.plan.pid.map(|_| look.process_file("status"));
-    let locked = status.as_ref().and_then(|status| crate::host::field(status.text()?, "VmLck"));
-    let locked = locked.map(|locked| format!(" (of process {}: {locked})", look.plan.pid.unwrap_or_default()));
-    Found::not_applicable(format!(
-        "the gateway does not lock its memory{}: without swap only its program could be taken away, which is read again",
-        locked.unwrap_or_default()
-    ))
 }
