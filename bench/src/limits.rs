@@ -176,6 +176,18 @@ pub const LOBBY_KEPT: usize = 256;
 /// Before a member tries again what failed, as clients' `retry.backoff.ms`.
 pub const MEMBER_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a run may take to delete the groups and topics that it made: far more than either takes, and an end all the same.
+pub const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long groups that have members yet are asked to go again: leaving takes that of a few requests.
+pub const CLEAN_UP_RETRY: Duration = Duration::from_secs(5);
+
+/// Between two such attempts.
+pub const CLEAN_UP_PAUSE: Duration = Duration::from_millis(100);
+
+/// Groups that one request deletes: its answer comes well before any request times out.
+pub const CLEAN_UP_GROUPS: usize = 500;
+
 /// Bytes of an answer to a Fetch of a fleet's member, about: what many members may have come at once stays small.
 pub const FLEET_FETCH_BYTES: i32 = 64 << 10;
 

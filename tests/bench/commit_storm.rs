@@ -9,7 +9,7 @@ use crate::common::gateway::{Gateway, Options};
 use crate::run::{common, open, run};
 
 fn plan(membership: Membership) -> Plan {
-    Plan { groups: 5, members: 4, partitions: 2, fetch_share: 0.2, hot_share: None, membership }
+    Plan { groups: 5, members: 4, partitions: 2, fetch_share: 0.2, hot_share: None, membership, keep_topics: false }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use ringgate_bench::scenario::fleet::{self, Flags, Fleet, Protocol};
 use ringgate_bench::scenario::rebalance_storm::{self, Cut, Kind, RebalanceStorm};
 
 use crate::common::gateway::{Gateway, Options};
-use crate::run::{common, run};
+use crate::run::{common, left_on, run};
 
 /// Time enough for groups to form on a busy machine, and for some heartbeats.
 const LONG: Duration = Duration::from_secs(10);
@@ -48,6 +48,17 @@ fn classic_groups_form_heartbeat_and_commit() {
     assert!(result.latencies["sync.rt"].count >= 20);
     assert!(value(&result, "commit.requests") >= 20.0, "{:?}", result.values);
     assert!(result.values["server_bytes_per_member"].value.is_finite());
+}
+
+#[test]
+fn topics_and_groups_are_left_there_when_they_are_to_be() {
+    let gateway = Gateway::start(Options::new(2));
+    let flags = Flags { commit_interval: "500ms".into(), topics: 2, keep_topics: true, ..flags() };
+    let result = run::<Fleet>(&gateway, &common(&gateway, Load::Own, LONG), &fleet::Plan::new(flags).expect("a plan"));
+    let told: Vec<_> = result.notes.iter().filter(|note| note.contains("were kept")).collect();
+    assert_eq!(told, ["topics and groups were kept (--keep-topics), under names that begin with bench"]);
+    let expected = ["bench-g0", "bench-g1", "bench-g2", "bench-g3", "bench-g4", "bench-t0", "bench-t1"];
+    assert_eq!(left_on(&gateway), expected);
 }
 
 #[test]
@@ -103,6 +114,22 @@ fn groups_get_over_members_that_leave_one_after_the_other_and_come_back() {
         assert!(value(&result, "storm.leaves") >= 5.0, "each group began: {:?}", result.values);
         assert!(value(&result, "rebalances") > 5.0, "{:?}", result.values);
     }
+}
+
+#[test]
+fn members_that_vanished_are_no_reason_to_leave_a_group_there() {
+    let gateway = Gateway::start(Options::new(2));
+    let common = ringgate_bench::plan::Common { warmup: LONG, ..common(&gateway, Load::Own, LONG / 2) };
+    // Far shorter than the session that a member has which is gone.
+    let flags = rebalance_storm::Flags {
+        fleet: Flags { protocol: Protocol::Consumer, ..flags() },
+        storm: Kind::Kill,
+        cut: Cut::Rst,
+        storm_rate: "10%/s".into(),
+        ..Default::default()
+    };
+    let result = run::<RebalanceStorm>(&gateway, &common, &rebalance_storm::Plan::new(flags).expect("a plan"));
+    assert!(value(&result, "storm.kills") >= 2.0, "{:?}", result.values);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kafka_protocol::messages::{ListGroupsRequest, MetadataRequest};
 use ringgate_bench::engine::{self, Interrupt, Pace, RunOptions};
 use ringgate_bench::plan::{Arrivals, Common, Load};
 use ringgate_bench::result::RunResult;
@@ -12,6 +13,7 @@ use ringgate_client::Security;
 
 use crate::common::LIVENESS;
 use crate::common::gateway::Gateway;
+use crate::common::raw::Raw;
 
 /// `rate` slots per second, evenly.
 pub fn open(rate: f64) -> Load {
@@ -36,6 +38,22 @@ pub fn common(gateway: &Gateway, load: Load, duration: Duration) -> Common {
         source_ips: Vec::new(),
         prefix: "bench".into(),
     }
+}
+
+/// Topics and groups of runs.
+pub fn left_on(gateway: &Gateway) -> Vec<String> {
+    let metadata = Raw::connect(gateway.bootstrap()).call(9, &MetadataRequest::default().with_topics(None));
+    let mut left: Vec<String> =
+        metadata.topics.iter().flat_map(|topic| &topic.name).map(|name| name.to_string()).collect();
+    for node in &metadata.brokers {
+        let address = format!("{}:{}", node.host, node.port).parse().expect("an address");
+        let groups = Raw::connect(address).call(4, &ListGroupsRequest::default()).groups;
+        left.extend(groups.iter().map(|group| group.group_id.to_string()));
+    }
+    left.retain(|name| name.starts_with("bench"));
+    left.sort();
+    left.dedup();
+    left
 }
 
 /// Runs it on two executors, with the gateway's process sampled.
@@ -68,5 +86,8 @@ pub fn run_and_scrape<S: Scenario>(
     assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);
     let server = result.server.as_ref().expect("its process was sampled");
     assert!(!server.restarted && server.cpu_s > 0.0, "{server:?}");
+    let is_kept = result.notes.iter().any(|note| note.contains("--keep-topics"));
+    let left = left_on(gateway);
+    assert_eq!(left.is_empty(), !is_kept, "{left:?} are left: {:?}", result.notes);
     result
 }

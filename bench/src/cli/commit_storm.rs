@@ -25,6 +25,9 @@ pub struct CommitStormArgs {
     /// Who commits: joined, members by their ids and generation; standalone, nobody's members, generation -1
     #[arg(long, value_name = "WHO", value_enum, default_value = "joined")]
     pub membership: MembershipArg,
+    /// Leave the topic and the groups there
+    #[arg(long)]
+    pub keep_topics: bool,
 }
 
 /// `--membership`.
@@ -52,6 +55,7 @@ impl ScenarioArgs for CommitStormArgs {
             fetch_share: self.fetch_share,
             hot_share: self.hot_share,
             membership,
+            keep_topics: self.keep_topics,
         }
         .checked(common)
     }

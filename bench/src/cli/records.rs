@@ -21,7 +21,7 @@ pub struct RecordArgs {
     /// A setting of the topics, such as retention.ms=60000
     #[arg(long, value_parser = setting, value_name = "NAME=VALUE", help_heading = "Records")]
     pub topic_config: Vec<(String, String)>,
-    /// Leave the topics there
+    /// Leave the topics there, and the group of consumers
     #[arg(long, help_heading = "Records")]
     pub keep_topics: bool,
     /// Bytes of a record's value: 1024 or 1KiB, a range such as 100..2000, or @FILE for the lines of a file

@@ -213,7 +213,7 @@ impl Scenario for EndToEnd {
         }
         findings.checks = delivery.finish();
         say(&plan.records, &made, &totals, &mut findings);
-        made.done(&plan.records, &target, &mut findings).await;
+        made.done(&plan.records, Vec::new(), seat, &target, &mut findings).await;
         findings
     }
 }

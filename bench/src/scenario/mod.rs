@@ -12,6 +12,7 @@ pub mod e2e;
 pub mod fleet;
 pub mod floor;
 pub mod idle;
+mod leftovers;
 pub mod operation;
 pub mod produce;
 pub mod rebalance_storm;

@@ -74,7 +74,7 @@ impl Scenario for Produce {
         let mut findings = Findings { about: self.target.about(), ..Findings::default() };
         let totals = self.producers.finish(seat).await;
         say(&self.plan.0, &self.made, &totals, &mut findings);
-        self.made.done(&self.plan.0, &self.target, &mut findings).await;
+        self.made.done(&self.plan.0, Vec::new(), seat, &self.target, &mut findings).await;
         findings
     }
 }

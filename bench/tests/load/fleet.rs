@@ -65,6 +65,20 @@ fn members_read_the_records_that_come_while_they_are_there_and_no_older_ones() {
 }
 
 #[test]
+fn what_cannot_be_deleted_is_said_once() {
+    // It knows no DeleteGroups.
+    let server = Server::kafka(Behaviour::prompt(), 4);
+    let flags = "fleet --groups 4 --members 1 --partitions 4 --warmup 0s --duration 1s --threads 2 --hb-interval 200ms";
+    for (keep, said) in [("", "4 of 4 groups were not deleted"), ("--keep-topics", "topics and groups were kept")] {
+        let ran = Ran::to_end(&format!("{flags} --bootstrap {} {keep}", server.address));
+        ran.was_carried_out();
+        let notes = ran.result().notes;
+        assert_eq!(notes.iter().filter(|note| note.contains(said)).count(), 1, "{notes:?}");
+        assert_eq!(notes.iter().filter(|note| note.contains("groups were")).count(), 1, "{notes:?}");
+    }
+}
+
+#[test]
 fn fetches_that_fail_are_tried_again_from_where_they_were() {
     let loses = |number: u64| match number {
         20 => Some(Fault::Close),

@@ -28,6 +28,7 @@ use crate::measure::Window;
 use crate::plan::{Arrivals, Common, Load};
 use crate::random::{Random, derive};
 use crate::result::{Parameter, Unit, Value};
+use crate::scenario::leftovers::Leftovers;
 use crate::scenario::users::Users;
 use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 
@@ -73,7 +74,7 @@ impl Scenario for CommitStorm {
         let mine = (0..plan.groups).filter(|group| group % u32::from(seat.executors) == u32::from(seat.executor));
         let forming: Vec<_> = mine
             .map(|group| {
-                let name = GroupId(StrBytes::from_string(format!("{}-commits-{group}", seat.common.prefix)));
+                let name = GroupId(StrBytes::from_string(group_name(seat, group)));
                 let (desk, topic, plan, session) =
                     (desk.clone(), topic.clone(), plan.clone(), session_timeout(&seat.common));
                 spawn_as("form", async move {
@@ -132,7 +133,7 @@ impl Scenario for CommitStorm {
         Ok(())
     }
 
-    async fn finish(self, _seat: &Seat) -> Findings {
+    async fn finish(self, seat: &Seat) -> Findings {
         self.outstanding.none_out().await;
         let members = || self.groups.iter().flat_map(|(_, members)| members);
         members().for_each(|member| member.close());
@@ -154,11 +155,14 @@ impl Scenario for CommitStorm {
         let count = |count: usize| Value { value: count as f64, unit: Unit::Count };
         findings.values.insert("members".into(), count(members().count()));
         findings.values.insert("groups".into(), count(self.groups.len()));
-        // One that cannot be deleted costs the target its partitions.
-        if self.topic.users.leave()
-            && let Err(error) = self.desk.target.delete_topic(&self.topic.name).await
-        {
-            findings.notes.push(error.to_string());
+        if self.topic.users.leave() {
+            let groups = (0..self.plan.groups).map(|group| group_name(seat, group)).collect();
+            let made = Leftovers { groups, topics: vec![self.topic.name] };
+            if self.plan.keep_topics {
+                findings.notes.push(made.kept(&seat.common.prefix));
+            } else {
+                findings.notes.extend(made.delete(&self.desk.target).await);
+            }
         }
         findings
     }
@@ -208,6 +212,10 @@ impl CommitStorm {
             }
         })
     }
+}
+
+fn group_name(seat: &Seat, group: u32) -> String {
+    format!("{}-commits-{group}", seat.common.prefix)
 }
 
 /// Members in nothing but name, each with a connection to the coordinator.

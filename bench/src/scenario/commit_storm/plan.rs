@@ -38,6 +38,8 @@ pub struct Plan {
     pub hot_share: Option<f64>,
     /// Who commits.
     pub membership: Membership,
+    /// Leaves topic and groups there.
+    pub keep_topics: bool,
 }
 
 impl Plan {
@@ -125,7 +127,15 @@ mod tests {
     use super::*;
 
     fn plan(groups: u32, hot_share: Option<f64>) -> Plan {
-        Plan { groups, members: 1, partitions: 1, fetch_share: 0.0, hot_share, membership: Membership::Joined }
+        Plan {
+            groups,
+            members: 1,
+            partitions: 1,
+            fetch_share: 0.0,
+            hot_share,
+            membership: Membership::Joined,
+            keep_topics: false,
+        }
     }
 
     #[test]

@@ -246,7 +246,7 @@ impl Scenario for Consume {
             Rc::new(Joining {
                 target: target.clone(),
                 plan: group,
-                group: format!("{}-group", seat.common.prefix),
+                group: group_name(seat),
                 made: shared.made.clone(),
                 per_topic: plan.records.partitions,
                 fetch: plan.fetch.clone(),
@@ -329,11 +329,17 @@ impl Scenario for Consume {
             findings.checks.violations.insert("corrupt".into(), corrupt.get());
         }
         say(&plan.records, &shared.made, &totals, &mut findings);
-        if shared.made.done(&plan.records, &target, &mut findings).await {
+        let groups = plan.group.iter().map(|_| group_name(seat)).collect();
+        if shared.made.done(&plan.records, groups, seat, &target, &mut findings).await {
             shared.note(|times| times.say(&mut findings));
         }
         findings
     }
+}
+
+/// The one group of a run's consumers.
+fn group_name(seat: &Seat) -> String {
+    format!("{}-group", seat.common.prefix)
 }
 
 impl Shared {

@@ -328,29 +328,27 @@ impl Fleet {
     }
 
     /// Every member of a group leaves, in one request.
-    pub(super) fn leave_all(&mut self, group: u32, place: u32) {
-        let members: Vec<u32> =
-            self.members_of(group).filter(|member| !self.members[*member as usize].id.is_empty()).collect();
-        let Some(first) = members.first().copied() else { return };
-        let version = self.versions.leave;
-        let mut request = LeaveGroupRequest::default().with_group_id(self.group_id(first));
+    pub(super) fn leave_all(&mut self, group: u32, vanished: Vec<StrBytes>, place: u32) {
+        // A static one is known by its instance id, also while it is away.
+        let known = |member: &u32| self.plan.is_static || !self.members[*member as usize].id.is_empty();
+        let leaving = self.members_of(group).filter(known);
+        let leaving = leaving.map(|member| (self.members[member as usize].id.clone(), self.instance_id(member)));
+        let all: Vec<_> = leaving.chain(vanished.into_iter().map(|id| (id, None))).collect();
+        if all.is_empty() {
+            return;
+        }
+        let (version, any) = (self.versions.leave, self.members_of(group).start);
+        let request = LeaveGroupRequest::default().with_group_id(self.group_id(any));
+        let mut requests = Vec::new();
         if version >= 3 {
-            request.members = members
-                .iter()
-                .map(|member| {
-                    MemberIdentity::default()
-                        .with_member_id(self.members[*member as usize].id.clone())
-                        .with_group_instance_id(self.instance_id(*member))
-                })
-                .collect();
-            let asked = self.asked(first, Ask::Leave, Instant::now());
-            self.send(place, version, &request, asked);
+            let member = |(id, instance)| MemberIdentity::default().with_member_id(id).with_group_instance_id(instance);
+            requests.push(request.with_members(all.into_iter().map(member).collect()));
         } else {
-            for member in members {
-                request.member_id = self.members[member as usize].id.clone();
-                let asked = self.asked(member, Ask::Leave, Instant::now());
-                self.send(place, version, &request, asked);
-            }
+            requests.extend(all.into_iter().map(|(id, _)| request.clone().with_member_id(id)));
+        }
+        for request in requests {
+            let asked = self.asked(any, Ask::Leave, Instant::now());
+            self.send(place, version, &request, asked);
         }
     }
 

@@ -6,7 +6,7 @@ use kafka_protocol::messages::offset_commit_request::{OffsetCommitRequestPartiti
 use kafka_protocol::messages::{OffsetCommitRequest, TopicName};
 use ringgate_client::{Answered, CallError, decode};
 
-use super::codes::REBALANCE_IN_PROGRESS;
+use super::codes::{REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID};
 use super::driver::Fleet;
 use super::inbox::{Ask, Asked};
 use super::member::State;
@@ -105,23 +105,21 @@ impl Fleet {
         }
     }
 
-    /// Every member leaves: what comes after the run on the same target is to find no members that expire.
+    /// Every member leaves, also those that vanished: what comes after the run on the same target is to find no members that expire.
     pub(super) fn leave_everything(&mut self) {
         for group in 0..self.groups.len() as u32 {
             let Some(broker) = self.groups[group as usize].coordinator else { continue };
+            let Some(place) = self.standing(group, broker) else { continue };
+            let vanished = std::mem::take(&mut self.groups[group as usize].vanished);
             match self.plan.protocol {
-                Protocol::Classic => {
-                    let first = self.members_of(group).start;
-                    if let Some(place) = self.home(first, broker) {
-                        self.leave_all(group, place);
-                    }
-                }
+                Protocol::Classic => self.leave_all(group, vanished, place),
                 Protocol::Consumer => {
                     for member in self.members_of(group) {
                         if !self.members[member as usize].id.is_empty() {
-                            self.leave(member);
+                            self.leave_consumer(member, place);
                         }
                     }
+                    self.leave_vanished(group, vanished, place);
                 }
             }
         }
@@ -139,7 +137,8 @@ impl Fleet {
         match answer {
             Ok((answered, code)) => {
                 record(&self.recorder, &self.operations.leave, &asked, &answered, at);
-                if code != 0 {
+                // At the end those leave, too, that the coordinator may have dropped already.
+                if code != 0 && !(self.closing && code == UNKNOWN_MEMBER_ID) {
                     self.failed("leave", code, at);
                 }
             }

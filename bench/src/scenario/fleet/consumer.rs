@@ -176,10 +176,23 @@ impl Fleet {
 
     /// One member leaves.
     pub(super) fn leave_consumer(&mut self, member: u32, place: u32) {
-        let epoch = if self.plan.is_static { LEAVES_FOR_A_WHILE } else { LEAVES };
+        // At the end nobody comes back.
+        let returns = self.plan.is_static && !self.closing;
+        let epoch = if returns { LEAVES_FOR_A_WHILE } else { LEAVES };
         let request = self.consumer_heartbeat(member).with_member_epoch(epoch);
         let asked = self.asked(member, Ask::Leave, Instant::now());
         self.send(place, self.versions.consumer, &request, asked);
+    }
+
+    /// Members that vanished leave, by whoever still has a connection.
+    pub(super) fn leave_vanished(&mut self, group: u32, vanished: Vec<StrBytes>, place: u32) {
+        let any = self.members_of(group).start;
+        for id in vanished {
+            let request =
+                self.consumer_heartbeat(any).with_member_id(id).with_instance_id(None).with_member_epoch(LEAVES);
+            let asked = self.asked(any, Ask::Leave, Instant::now());
+            self.send(place, self.versions.consumer, &request, asked);
+        }
     }
 
     pub(super) fn left_consumer(&mut self, answered: &Answered) -> Result<i16, CallError> {

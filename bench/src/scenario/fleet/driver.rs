@@ -31,6 +31,7 @@ use crate::engine::{OTHER_SLOTS, SLOTS, UNSENT};
 use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, MEMBER_PAUSE};
 use crate::measure::{Recorder, Window};
 use crate::random::Random;
+use crate::scenario::users::Users;
 use crate::scenario::{Seat, SetupError};
 use crate::stop::Stop;
 
@@ -73,6 +74,8 @@ pub(super) struct Place {
     pub finding: bool,
     /// The member that leads a classic group.
     pub leader: u32,
+    /// Ids of members that vanished without a word: the coordinator has them until their sessions end.
+    pub vanished: Vec<StrBytes>,
 }
 
 /// See the module.
@@ -105,6 +108,8 @@ pub struct Fleet {
     pub(super) examples: Vec<String>,
     /// Before there was any member.
     pub(super) resident: super::Resident,
+    /// Executors that still have members.
+    pub(super) users: Users,
     /// Groups that were stable when the schedule ended.
     pub(super) stable_at_end: usize,
     /// Why it cannot go on.
@@ -129,7 +134,7 @@ impl Fleet {
         let versions = Versions::new(&target, plan)?;
         let (executor, executors) = (u32::from(seat.executor), u32::from(seat.executors));
         let mine = (0..plan.groups).filter(|group| group % executors == executor);
-        let names: Vec<String> = mine.map(|group| format!("{}-g{group}", common.prefix)).collect();
+        let names: Vec<String> = mine.map(|group| super::group_name(seat, group)).collect();
         let anew = plan.protocol == Protocol::Classic;
         let partitions = topics.partitions * plan.topics;
         let groups: Vec<Place> = names
@@ -140,6 +145,7 @@ impl Fleet {
                 coordinator: None,
                 finding: false,
                 leader: NONE,
+                vanished: Vec::new(),
             })
             .collect();
         let members: Vec<Member> =
@@ -170,6 +176,7 @@ impl Fleet {
             storm: None,
             aborted: None,
             resident: shared.resident,
+            users: shared.users.clone(),
             stable_at_end: 0,
             target,
         };

@@ -109,6 +109,16 @@ impl Fleet {
         self.reach(place, broker, member)
     }
 
+    /// Any connection of a group's members to this broker that stands.
+    pub(super) fn standing(&mut self, group: u32, broker: u32) -> Option<u32> {
+        let shared = self.plan.shared_conn;
+        let mut members = self.members_of(group);
+        members.find_map(|member| {
+            let place = self.links.home(member, broker, shared);
+            self.links.usable(place, broker).then_some(place)
+        })
+    }
+
     /// The connection for a member's join: its own, also where members share, since a join holds up what is behind it.
     pub(super) fn lobby(&mut self, member: u32, broker: u32) -> Option<u32> {
         if self.plan.shared_conn == 0 {

@@ -41,6 +41,8 @@ pub(in crate::scenario) use timers::Nanos;
 use crate::host::{Root, memory};
 use crate::measure::Window;
 use crate::result::{Checks, Parameter, Unit, Value};
+use crate::scenario::leftovers::Leftovers;
+use crate::scenario::users::Users;
 use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 
 /// What all executors share.
@@ -48,6 +50,8 @@ use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 pub struct Shared {
     /// The topics.
     pub topics: Topics,
+    /// Executors that still use them, or groups.
+    pub(in crate::scenario) users: Users,
     /// Before there was any member.
     pub resident: Resident,
 }
@@ -84,6 +88,11 @@ impl Scenario for Fleet {
     }
 }
 
+/// The groups' names, by number.
+fn group_name(seat: &Seat, group: u32) -> String {
+    format!("{}-g{group}", seat.common.prefix)
+}
+
 /// Makes the topics of a fleet.
 ///
 /// # Errors
@@ -99,7 +108,7 @@ pub(in crate::scenario) async fn found(plan: &Plan, seat: &Seat) -> Result<Share
         topics.names.push(StrBytes::from_string(name));
         topics.ids.push(topic.id);
     }
-    Ok(Shared { topics, resident: Resident::now(seat) })
+    Ok(Shared { topics, users: Users::all(seat), resident: Resident::now(seat) })
 }
 
 impl Members {
@@ -165,7 +174,20 @@ impl Members {
         });
         checks.examples =
             self.examples.iter().cloned().chain(examples).take(crate::limits::CHECK_EXAMPLES_MAX).collect();
+        notes.extend(self.take_away(seat).await);
         Findings { checks, values, notes, ..Findings::default() }
+    }
+
+    /// When no executor has members any more, groups and topics go. Gives what there is to say of it.
+    async fn take_away(&self, seat: &Seat) -> Vec<String> {
+        if !self.users.leave() {
+            return Vec::new();
+        }
+        let made = Leftovers {
+            groups: (0..self.plan.groups).map(|group| group_name(seat, group)).collect(),
+            topics: self.topics.names.iter().map(ToString::to_string).collect(),
+        };
+        if self.plan.keep_topics { vec![made.kept(&seat.common.prefix)] } else { made.delete(&self.target).await }
     }
 
     async fn drain(&mut self, seat: &Seat) {

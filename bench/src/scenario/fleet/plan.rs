@@ -95,6 +95,9 @@ pub struct Flags {
     /// Members also fetch the tail of what they own: on, one waiting Fetch after the other; TIME, a Fetch each; or off.
     #[arg(long, value_name = "on|TIME", default_value = "off")]
     pub poll: String,
+    /// Leave the topics and groups there.
+    #[arg(long)]
+    pub keep_topics: bool,
 }
 
 /// How members fetch.
@@ -167,6 +170,8 @@ pub struct Plan {
     pub poll: Option<Poll>,
     /// Heartbeats are a closed loop: a member's next one follows the answer to the last, whatever the interval.
     pub closed: bool,
+    /// Topics and groups are left there.
+    pub keep_topics: bool,
     /// As given, for who reads the result.
     flags: Flags,
 }
@@ -219,6 +224,7 @@ impl Plan {
             shared_conn: flags.shared_conn,
             poll: Poll::parse(&flags.poll, flags.shared_conn > 0)?,
             closed: false,
+            keep_topics: flags.keep_topics,
             flags,
         })
     }
@@ -282,6 +288,7 @@ impl Default for Flags {
             commit_partitions: 1,
             shared_conn: 0,
             poll: "off".into(),
+            keep_topics: false,
         }
     }
 }

@@ -81,7 +81,12 @@ impl Fleet {
         } else {
             self.abandon(member);
         }
-        self.is_gone(member, self.plan.is_static && returns);
+        let keeps_place = self.plan.is_static && returns;
+        let row = &self.members[member as usize];
+        if !keeps_place && !row.id.is_empty() {
+            self.groups[row.group as usize].vanished.push(row.id.clone());
+        }
+        self.is_gone(member, keeps_place);
     }
 
     /// The group of a member that is away is to do without it, unless a static one keeps its place until it is back.

@@ -20,6 +20,7 @@ use crate::plan::Load;
 use crate::producer::{Acks, Content, Producer, Settings, TopicRef, Totals, Values};
 use crate::random;
 use crate::result::errors;
+use crate::scenario::leftovers::Leftovers;
 use crate::scenario::users::Users;
 use crate::scenario::{Findings, Seat, SetupError};
 
@@ -52,20 +53,24 @@ impl Made {
         Ok(Made { topics: topics.into(), pool: Arc::new(pool), users: Users::all(seat) })
     }
 
-    /// This executor needs the topics no longer: the last one, which this answers, deletes them.
-    pub async fn done(&self, plan: &RecordsPlan, target: &Target, findings: &mut Findings) -> bool {
+    /// This executor needs the topics no longer, nor the groups that read them: the last one, which this answers, deletes
+    /// them.
+    pub async fn done(
+        &self,
+        plan: &RecordsPlan,
+        groups: Vec<String>,
+        seat: &Seat,
+        target: &Target,
+        findings: &mut Findings,
+    ) -> bool {
         if !self.users.leave() {
             return false;
         }
+        let made = Leftovers { groups, topics: self.topics.iter().map(|topic| topic.name.clone()).collect() };
         if plan.keep_topics {
-            let names: Vec<&str> = self.topics.iter().map(|topic| &topic.name[..]).collect();
-            findings.notes.push(format!("topics were kept: {}", names.join(", ")));
-            return true;
-        }
-        for topic in self.topics.iter() {
-            if let Err(error) = target.delete_topic(&topic.name).await {
-                findings.notes.push(error.to_string());
-            }
+            findings.notes.push(made.kept(&seat.common.prefix));
+        } else {
+            findings.notes.extend(made.delete(target).await);
         }
         true
     }
