@@ -155,17 +155,16 @@ struct Driver<'a> {
 
 /// Serves a link to its end.
 pub async fn serve(
-    iggy: Rc<Front>,
-    front: Rc<accept::Front>,
-    stream: TcpStream,
+    iggy: &Rc<Front>,
+    front: &Rc<accept::Front>,
+    stream: &TcpStream,
     peer: SocketAddr,
     local: SocketAddr,
 ) -> End {
-    let shard = front.shard.clone();
-    let shared = front.shared.clone();
+    let (shard, shared) = (&front.shard, &*front.shared);
     let link = Rc::new(Link {
         shard: shard.clone(),
-        front: iggy,
+        front: iggy.clone(),
         peer,
         local,
         limit_hits: front.limit_hits.clone(),
@@ -175,27 +174,29 @@ pub async fn serve(
         waiting: RefCell::default(),
         cancelled: Waiters::default(),
     });
-    let driver = Driver {
-        link: &link,
-        stream: &stream,
-        shared: &shared,
-        unsent_here: &front.unsent,
-        requests: RequestReader::new(shared.limits.max_frame_size),
-        running: FuturesUnordered::new(),
-        held: 0,
-        ready: Vec::new(),
-        unsent: 0,
-        evicted: None,
-        peer_closed: false,
-        last_request: Instant::now(),
-        frame_began: None,
-        unfinished: Unfinished::default(),
-        paused_at: None,
-        wakers: [shard.stop().waiter(), shard.room().waiter(), shared.in_flight.waiting().waiter()],
+    let end = {
+        let mut driver = Driver {
+            link: &link,
+            stream,
+            shared,
+            unsent_here: &front.unsent,
+            requests: RequestReader::new(shared.limits.max_frame_size),
+            running: FuturesUnordered::new(),
+            held: 0,
+            ready: Vec::new(),
+            unsent: 0,
+            evicted: None,
+            peer_closed: false,
+            last_request: Instant::now(),
+            frame_began: None,
+            unfinished: Unfinished::default(),
+            paused_at: None,
+            wakers: [shard.stop().waiter(), shard.room().waiter(), shared.in_flight.waiting().waiter()],
+        };
+        panics_end_it(pin!(driver.run()), shared).await
     };
-    let end = panics_end_it(driver.run(), &shared).await;
     if matches!(end, End::Stopping) {
-        farewell(&shard, &stream, &shared.pool).await;
+        farewell(shard, stream, &shared.pool).await;
     }
     end
 }
@@ -211,7 +212,7 @@ enum Woken {
 }
 
 impl Driver<'_> {
-    async fn run(mut self) -> End {
+    async fn run(&mut self) -> End {
         let shard = self.link.shard.clone();
         let mut watchdog = Sleep::new(&shard, self.watchdog_period());
         let mut budget = Budget::new();

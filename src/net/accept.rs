@@ -171,21 +171,44 @@ fn welcome(front: &Rc<Front>, stream: TcpStream, peer: SocketAddr, counted: Coun
     match speaks {
         Speaks::Kafka(advertised, door) => {
             let connection = Rc::new(front.connection(peer, local, advertised, door));
-            ringgate_runtime::spawn_as("connection", async move {
-                let id = connection.id;
-                let end = connection::serve(connection, stream, front.shared.clone()).await;
-                front.fetch_sessions.borrow_mut().connection_closed(id);
-                front.over(peer, &end, counted);
-            })
-            .detach();
+            ringgate_runtime::spawn_as("connection", kafka(front, connection, stream, counted)).detach();
         }
         Speaks::Iggy(iggy) => {
-            ringgate_runtime::spawn_as("iggy_link", async move {
-                let end = iggy::link::serve(iggy, front.clone(), stream, peer, local).await;
-                front.over(peer, &end, counted);
-            })
-            .detach();
+            ringgate_runtime::spawn_as("iggy_link", iggy_link(front, iggy, stream, (peer, local), counted)).detach();
         }
+    }
+}
+
+/// The whole task of a connection.
+#[expect(clippy::manual_async_fn, reason = "an async function keeps its arguments beside what it makes of them")]
+fn kafka(
+    front: Rc<Front>,
+    connection: Rc<Connection>,
+    stream: TcpStream,
+    counted: Counted,
+) -> impl Future<Output = ()> + 'static {
+    async move {
+        let end = connection::serve(&connection, &stream, &front.shared).await;
+        // Before it counts no more.
+        drop(stream);
+        front.fetch_sessions.borrow_mut().connection_closed(connection.id);
+        front.over(connection.peer, &end, counted);
+    }
+}
+
+/// The whole task of a link; its peer's address, and the one that it reached.
+#[expect(clippy::manual_async_fn, reason = "an async function keeps its arguments beside what it makes of them")]
+fn iggy_link(
+    front: Rc<Front>,
+    iggy: Rc<iggy::Front>,
+    stream: TcpStream,
+    (peer, local): (SocketAddr, SocketAddr),
+    counted: Counted,
+) -> impl Future<Output = ()> + 'static {
+    async move {
+        let end = iggy::link::serve(&iggy, &front, &stream, peer, local).await;
+        drop(stream);
+        front.over(peer, &end, counted);
     }
 }
 
@@ -239,5 +262,30 @@ impl Front {
     /// Waits until the shard has no connection left.
     pub async fn all_closed(&self) {
         self.all_closed.until(|| self.open_here.get() == 0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The largest part of what a connection holds that does nothing; 8 KiB of memory are all that it may take.
+    const CONNECTION_TASK_BYTES: usize = 1_536;
+
+    /// Bytes of the future that a function gives.
+    fn of_four<A, B, C, D, F: Future>(_: impl FnOnce(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// As [`of_four`].
+    fn of_five<A, B, C, D, E, F: Future>(_: impl FnOnce(A, B, C, D, E) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_task_of_a_connection_takes_no_more_than_is_written_down() {
+        let (kafka, iggy_link) = (of_four(kafka), of_five(iggy_link));
+        assert!(kafka <= CONNECTION_TASK_BYTES, "{kafka} bytes");
+        assert!(iggy_link <= CONNECTION_TASK_BYTES, "{iggy_link} bytes");
     }
 }

@@ -180,45 +180,46 @@ struct Driver<'a> {
     wakers: [Waiter; 3],
 }
 
-/// Serves a connection to its end.
-pub async fn serve(connection: Rc<Connection>, stream: TcpStream, shared: Rc<Shared>) -> End {
-    let driver = Driver {
-        connection: &connection,
-        stream: &stream,
-        shared: &shared,
-        frames: FrameReader::new(shared.limits.max_frame_size),
-        pipeline: Pipeline::new(shared.limits.max_requests_in_flight),
-        waiting: Vec::new(),
-        running: FuturesUnordered::new(),
-        held: Vec::new(),
-        unsent: 0,
-        parked: Vec::new(),
-        peer: Peer::Open,
-        all_read: true,
-        last_request: Instant::now(),
-        frame_began: None,
-        unfinished: Unfinished::default(),
-        closing: None,
-        paused_at: None,
-        wakers: [
-            connection.shard.stop().waiter(),
-            connection.shard.room().waiter(),
-            shared.in_flight.waiting().waiter(),
-        ],
+/// Serves a connection to its end. An async function keeps what it is given by value twice, so nothing is.
+pub async fn serve(connection: &Rc<Connection>, stream: &TcpStream, shared: &Shared) -> End {
+    let end = {
+        let mut driver = Driver {
+            connection,
+            stream,
+            shared,
+            frames: FrameReader::new(shared.limits.max_frame_size),
+            pipeline: Pipeline::new(shared.limits.max_requests_in_flight),
+            waiting: Vec::new(),
+            running: FuturesUnordered::new(),
+            held: Vec::new(),
+            unsent: 0,
+            parked: Vec::new(),
+            peer: Peer::Open,
+            all_read: true,
+            last_request: Instant::now(),
+            frame_began: None,
+            unfinished: Unfinished::default(),
+            closing: None,
+            paused_at: None,
+            wakers: [
+                connection.shard.stop().waiter(),
+                connection.shard.room().waiter(),
+                shared.in_flight.waiting().waiter(),
+            ],
+        };
+        panics_end_it(pin!(driver.run()), shared).await
     };
-    let end = panics_end_it(driver.run(), &shared).await;
     let parked_at = connection.parked_at.take();
     connection.shard.connection_closed(connection.id, parked_at.into_iter());
     if matches!(end, End::Stopping) {
-        farewell(&connection.shard, &stream, &shared.pool).await;
+        farewell(&connection.shard, stream, &shared.pool).await;
     }
     end
 }
 
 /// What a client sent must not take down the others: a panic ends its own connection. State that others share is
 /// changed on the owner's side, where a panic ends the process.
-pub(crate) async fn panics_end_it(run: impl Future<Output = End>, shared: &Shared) -> End {
-    let mut run = pin!(run);
+pub(crate) async fn panics_end_it(mut run: Pin<&mut impl Future<Output = End>>, shared: &Shared) -> End {
     std::future::poll_fn(|cx| match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(cx))) {
         Ok(poll) => poll,
         Err(_) => {
@@ -297,7 +298,7 @@ enum Woken {
 }
 
 impl Driver<'_> {
-    async fn run(mut self) -> End {
+    async fn run(&mut self) -> End {
         let shard = self.connection.shard.clone();
         let mut watchdog = Sleep::new(&shard, self.watchdog_period());
         let mut out: Vec<Bytes> = Vec::new();

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -232,19 +233,34 @@ async fn live(shard: u16, tell: mpsc::Sender<(u16, Stage)>, run: oneshot::Receiv
 
 /// A future whose panic ends the process: nobody else can serve what a shard owned. Its polls are counted as slices
 /// of the shard.
-pub(crate) async fn loud<F: Future>(what: &'static str, future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|cx| {
+pub(crate) fn loud<F: Future>(what: &'static str, future: F) -> Loud<F> {
+    Loud { what, future }
+}
+
+/// Of [`loud`]. Written out, since an async function keeps its arguments beside what it makes of them: every task of a
+/// shard would be twice as large.
+pub(crate) struct Loud<F> {
+    what: &'static str,
+    future: F,
+}
+
+impl<F: Future> Future for Loud<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let what = self.what;
+        // SAFETY: the future is never moved out of a pinned `Loud`, which has no `Drop` and is `Unpin` only where
+        // the future is.
+        let future = unsafe { self.map_unchecked_mut(|loud| &mut loud.future) };
         // Only for the length of the poll: a future that is dropped by somebody else's panic is not to
         // blame for it.
         let loud = AbortOnPanic(what);
         let slice = Began::now();
-        let poll = future.as_mut().poll(cx);
+        let poll = future.poll(cx);
         slice.end(what);
         std::mem::forget(loud);
         poll
-    })
-    .await
+    }
 }
 
 /// Where a panic passes this, the process ends.
