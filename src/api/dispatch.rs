@@ -1,5 +1,7 @@
 //! From a request's bytes to its handler.
 
+use std::pin::Pin;
+
 use bytes::Bytes;
 use kafka_protocol::messages::*;
 use kafka_protocol::protocol::Decodable;
@@ -64,15 +66,25 @@ macro_rules! handlers {
             |mut body, version| <$request>::decode(&mut body, version).is_ok(),
         )),*];
 
-        /// Decodes and serves. Bytes behind the request are ignored: some clients send fields that their
-        /// version does not have.
-        async fn serve(ctx: &RequestContext, api: &Served, body: Bytes) -> Outcome {
+        /// What serving a request of each API takes, in bytes.
+        #[cfg(test)]
+        fn sizes() -> Vec<(i16, usize)> {
+            fn of<H, F>(_: impl FnOnce(RequestContext, Bytes, H) -> F, _: H) -> usize {
+                size_of::<F>()
+            }
+            vec![$(($key, of(serve::<$request, _>, $handler))),*]
+        }
+
+        /// Begins to serve a request: it runs when it is polled.
+        pub fn dispatch(ctx: RequestContext, body: Bytes) -> Serving {
             match ctx.api_key {
-                $($key => match ctx.decode::<$request>(body).await {
-                    Ok(request) => $handler(ctx, request).await,
-                    Err(error) => Outcome::Close(format!("{} version {}: {error}", api.name, ctx.api_version)),
-                },)*
-                _ => Outcome::Close(format!("{} has no handler", api.name)),
+                $($key => Box::pin(serve::<$request, _>(ctx, body, $handler)),)*
+                _ => Box::pin(async move {
+                    match admitted(&ctx, &body).await {
+                        Ok(api) => Outcome::Close(format!("{} has no handler", api.name)),
+                        Err(outcome) => outcome,
+                    }
+                }),
             }
         }
     };
@@ -111,21 +123,45 @@ handlers! {
     75 => describe_topic_partitions::handle, DescribeTopicPartitionsRequest;
 }
 
-/// Checks, decodes and serves a request.
-pub async fn dispatch(ctx: &RequestContext, body: Bytes) -> Outcome {
+/// A request that is served, in a block as large as its own API needs: one for all of them would give a Heartbeat, and a
+/// Fetch that waits, several times that.
+pub type Serving = Pin<Box<dyn Future<Output = Outcome>>>;
+
+/// Checks, decodes and serves. Bytes behind the request are ignored: some clients send fields that their version does not
+/// have.
+#[expect(clippy::manual_async_fn, reason = "an async function keeps its arguments beside what it makes of them")]
+fn serve<R, H>(ctx: RequestContext, body: Bytes, handle: H) -> impl Future<Output = Outcome>
+where
+    R: Decodable + Send + 'static,
+    H: AsyncFnOnce(&RequestContext, R) -> Outcome + 'static,
+{
+    async move {
+        let api = match admitted(&ctx, &body).await {
+            Ok(api) => api,
+            Err(outcome) => return outcome,
+        };
+        match ctx.decode::<R>(body).await {
+            Ok(request) => handle(&ctx, request).await,
+            Err(error) => Outcome::Close(format!("{} version {}: {error}", api.name, ctx.api_version)),
+        }
+    }
+}
+
+/// Checks a request before it is decoded; what becomes of it otherwise.
+async fn admitted(ctx: &RequestContext, body: &Bytes) -> Result<&'static Served, Outcome> {
     let (key, version, most) = (ctx.api_key, ctx.api_version, ctx.connection.settings.max_decoded_bytes);
     let admission = if ctx.decodes_here(body.len()) {
-        admit(key, version, &body, most)
+        admit(key, version, body, most)
     } else {
         let body = body.clone();
         ctx.shard().elsewhere(move || admit(key, version, &body, most)).await
     };
-    match admission {
-        Admission::Serve(api) => serve(ctx, api, body).await,
+    Err(match admission {
+        Admission::Serve(api) => return Ok(api),
         Admission::UnsupportedApiVersions => api_versions::unsupported(ctx),
         Admission::Refuse(reason) => Outcome::Close(reason),
         Admission::TooLarge(reason) => Outcome::CloseAtLimit(Limit::MaxDecodedBytes, reason),
-    }
+    })
 }
 
 /// A Heartbeat was read behind a waiting request: its member's session goes on if it is right. It is
@@ -149,6 +185,14 @@ mod tests {
     #[test]
     fn everything_that_is_served_has_a_handler_and_nothing_else_has() {
         assert_eq!(HANDLED, SERVED.iter().map(|api| api.api_key).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_request_takes_what_its_own_api_needs_and_a_heartbeat_less_than_others() {
+        for (key, bytes) in sizes() {
+            let most = if key == ApiKey::Heartbeat as i16 { 1_024 } else { 2_560 };
+            assert!(bytes <= most, "API {key}: {bytes} bytes");
+        }
     }
 
     #[test]

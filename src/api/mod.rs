@@ -67,7 +67,7 @@ use ringgate_group::route::Route;
 use ringgate_shards::ShardHandle;
 use ringgate_shards::catalogue::Catalogue;
 
-pub use dispatch::{dispatch, heartbeat_seen};
+pub use dispatch::{Serving, dispatch, heartbeat_seen};
 pub use error_codes::{ErrorCodes, ErrorCounts};
 
 use crate::config::BrokerSettings;

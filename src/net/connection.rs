@@ -26,7 +26,7 @@ use super::budget::{InFlightBytes, Unfinished};
 use super::limit_hits::{Limit, LimitHits};
 use super::request_stats::{Asked, RequestStats};
 use crate::api::fetch_sessions::{self, FetchSessions};
-use crate::api::{ApiSettings, Outcome, RequestContext, dispatch, heartbeat_seen};
+use crate::api::{ApiSettings, Outcome, RequestContext, Serving, dispatch, heartbeat_seen};
 use crate::limits::FAREWELL;
 
 /// Who is on the other side.
@@ -105,7 +105,20 @@ pub struct ConnectionLimits {
     pub send_timeout_at_stop: Duration,
 }
 
-type Running = Pin<Box<dyn Future<Output = (RequestId, Asked, Outcome)>>>;
+/// A request that has started.
+struct Running {
+    id: RequestId,
+    asked: Asked,
+    serving: Serving,
+}
+
+impl Future for Running {
+    type Output = (RequestId, Asked, Outcome);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.serving.as_mut().poll(cx).map(|outcome| (self.id, self.asked, outcome))
+    }
+}
 
 /// What goes out at a request's turn.
 struct Answer {
@@ -541,16 +554,16 @@ impl Driver<'_> {
             };
             let (_, asked, context, body) = self.waiting.remove(at);
             let parks = matches!(kind(context.api_key), RequestKind::JoinOrSync);
-            let mut running: Running = Box::pin(async move { (id, asked, dispatch(&context, body).await) });
-            match running.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
-                Poll::Ready((id, asked, outcome)) => self.finish(id, asked, outcome),
+            let mut serving = dispatch(context, body);
+            match serving.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
+                Poll::Ready(outcome) => self.finish(id, asked, outcome),
                 Poll::Pending => {
                     if parks {
                         self.pipeline.handle_waiting(id);
                         self.release(id);
                         self.parked.push(id);
                     }
-                    self.running.push(running);
+                    self.running.push(Running { id, asked, serving });
                 }
             }
         }
