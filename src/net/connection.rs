@@ -366,6 +366,7 @@ impl Driver<'_> {
                     if let Some(end) = self.overdue() {
                         return end;
                     }
+                    self.give_back();
                     watchdog = Sleep::new(&shard, self.watchdog_period());
                 }
                 // The loop looks for itself.
@@ -633,6 +634,16 @@ impl Driver<'_> {
 
     fn watchdog_period(&self) -> Duration {
         self.shared.limits.frame_timeout.min(self.shared.limits.idle_timeout)
+    }
+
+    /// Gives back what a burst of requests has left behind: with every look of the watchdog, which costs a connection
+    /// that is busy as good as nothing and leaves one that is not with what it needs.
+    fn give_back(&mut self) {
+        self.pipeline.shrink_to_fit();
+        self.waiting.shrink_to_fit();
+        self.held.shrink_to_fit();
+        self.parked.shrink_to_fit();
+        self.connection.parked_at.borrow_mut().shrink_to_fit();
     }
 
     /// What the client has been waited for too long, if anything. Looked at every

@@ -220,7 +220,10 @@ proptest! {
                 Step::Read(kind, bytes) => world.read(kind, bytes),
                 Step::Wait(n) => world.wait(n),
                 Step::Answer(n, responds) => world.answer(n, responds)?,
-                Step::Send => world.send()?,
+                Step::Send => {
+                    world.send()?;
+                    world.pipeline.shrink_to_fit();
+                }
             }
             world.settle()?;
         }

@@ -70,8 +70,8 @@ impl Blockers {
 /// 4. [`poll_ready`](Pipeline::poll_ready) until `None`, and send all of it at once;
 /// 5. when [`should_close`](Pipeline::should_close), close; otherwise wait for bytes or for a request.
 ///
-/// Nothing is allocated once the ring has grown to the number of requests in flight, and an idle
-/// connection's ring that was never used holds no memory. Each request costs O(1) amortised; a Fetch behind
+/// Nothing is allocated once the ring has grown to the number of requests in flight; an idle connection's ring holds no
+/// memory before it is first used and after [`shrink_to_fit`](Pipeline::shrink_to_fit). Each request costs O(1) amortised; a Fetch behind
 /// waiting Fetches is compared with each of them.
 #[derive(Debug)]
 pub struct Pipeline<R> {
@@ -285,6 +285,11 @@ impl<R> Pipeline<R> {
             }
         }
         None
+    }
+
+    /// Gives back the room of requests that were in flight and are no more.
+    pub fn shrink_to_fit(&mut self) {
+        self.requests.shrink_to_fit();
     }
 
     /// The connection is gone: everything in flight is forgotten, nothing is read, started or sent any
