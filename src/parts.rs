@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ringgate_group::GroupConfig;
+use ringgate_runtime::Placement;
 use ringgate_shards::settings::{Fsync, ShardSettings};
 use ringgate_shards::store::embedded::EngineConfig;
 use ringgate_shards::store::embedded::coordinator_log::CoordinatorLogConfig;
@@ -22,6 +23,14 @@ impl Config {
     /// For the executors.
     pub fn executors(&self) -> ringgate_runtime::Config {
         ringgate_runtime::Config { shards: self.shards, placement: self.placement.clone(), spin: self.spin }
+    }
+
+    /// The CPU of each shard, where connections are to follow the one that their packets come in on; none otherwise.
+    pub fn incoming_cpus(&self) -> &[usize] {
+        match &self.placement {
+            Placement::Cpus(cpus) if self.incoming_cpu => cpus,
+            _ => &[],
+        }
     }
 
     /// For every shard and its store.

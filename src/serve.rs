@@ -108,7 +108,10 @@ pub fn run(config: Config) -> Result<(), ServeError> {
         bound.push(listeners::bind(*address, &presentation)?);
     }
     let (iggy_address, iggy_sockets) = match config.iggy_listen {
-        Some(address) => listeners::bind_shared(address, config.shards).map(|(address, s)| (Some(address), s))?,
+        Some(address) => {
+            let (address, sockets) = listeners::bind_shared(address, config.shards, config.incoming_cpus())?;
+            (Some(address), sockets)
+        }
         None => (None, Vec::new()),
     };
 
@@ -248,6 +251,7 @@ fn presentation(config: &Config) -> Presentation {
         shards: config.shards,
         advertised_host: config.advertised_host.clone(),
         advertised_port: config.advertised_port,
+        incoming_cpus: config.incoming_cpus().to_vec(),
     }
 }
 

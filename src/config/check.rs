@@ -72,6 +72,7 @@ fn read(values: &mut Values<'_>, host: &Host) -> Config {
         placement: cpus.map_or(Placement::Unpinned, Placement::Cpus),
         spin: values.time("spin"),
         slice_clock: if values.choice("slice_clock") == "cpu" { SliceClock::Cpu } else { SliceClock::Wall },
+        incoming_cpu: values.choice("incoming_cpu") == "true",
         lock_memory: values.choice("lock_memory") == "true",
         hold_cpu_latency: values.choice("hold_cpu_latency") == "true",
         mailbox_capacity: values.count("mailbox_capacity") as usize,
@@ -434,6 +435,12 @@ fn check_shards(config: &mut Config, given: &mut Given, host: &Host, problems: &
         if let Some((text, _)) = given.get_mut("cpus") {
             *text = cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
         }
+    } else if config.incoming_cpu {
+        problems.push(format!(
+            "{} does not go with {}; allowed: CPUs of their own for the shards, or incoming_cpu = false",
+            named(given, "incoming_cpu"),
+            named(given, "cpus")
+        ));
     }
 }
 

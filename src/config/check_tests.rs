@@ -38,7 +38,7 @@ fn without_a_word_from_anybody_the_defaults_hold() {
     assert_eq!(c.placement, Placement::Cpus(vec![0, 1, 4, 5]));
     assert_eq!((c.data, c.fsync), (PathBuf::from("./ringgate-data"), Fsync::Always));
     assert_eq!((c.spin, c.offset_linger), (Duration::ZERO, Duration::ZERO));
-    assert_eq!((c.lock_memory, c.hold_cpu_latency), (false, false));
+    assert_eq!((c.incoming_cpu, c.lock_memory, c.hold_cpu_latency), (false, false, false));
     assert_eq!((c.max_frame_size, c.max_decoded_bytes, c.max_decompressed_bytes), (100 << 20, 64 << 20, 256 << 20));
     assert_eq!((c.max_requests_in_flight, c.max_in_flight_bytes, c.mailbox_capacity), (16, 256 << 20, 1024));
     assert_eq!((c.max_connections, c.max_connections_per_ip, c.max_fetch_sessions), (20_000 - 512, 0, 1000));
@@ -187,6 +187,11 @@ fn shards_default_to_the_cpus_and_more_of_them_need_cpus_none() {
     let c = config(&[("shards", "9"), ("cpus", "none")]);
     assert_eq!((c.shards, c.placement), (9, Placement::Unpinned));
     assert_eq!(config(&[("cpus", "none")]).shards, 4);
+    assert!(config(&[("incoming_cpu", "true")]).incoming_cpu);
+    refusal(
+        &[("incoming_cpu", "true"), ("cpus", "none")],
+        &["incoming_cpu = \"true\"", "cpus = \"none\"", "--incoming-cpu"],
+    );
     refusal(&[("shards", "5")], &["shards = \"5\"", "cpus = none", "--shards"]);
     refusal(&[("shards", "2"), ("cpus", "1")], &["shards = \"2\"", "--cpus"]);
     refusal(&[("cpus", "0,2")], &["CPU 2", "--cpus"]);

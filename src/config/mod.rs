@@ -54,6 +54,8 @@ pub struct Config {
     /// Zero: sleep at once.
     pub spin: Duration,
     pub slice_clock: SliceClock,
+    /// Only with [`Placement::Cpus`].
+    pub incoming_cpu: bool,
     pub lock_memory: bool,
     pub hold_cpu_latency: bool,
     pub mailbox_capacity: usize,

@@ -224,6 +224,9 @@ pub const SETTINGS: &[Setting] = &[
     row(SHARDS, "slice_clock", Kind::Choice(&["wall", "cpu"]), Some("wall"),
         "What ringgate_slice_seconds is measured by. wall: the time of day, for next to nothing; on a busy machine \
          it shows waits for the CPU, too. cpu: the thread's own time, for about a microsecond a slice."),
+    row(SHARDS, "incoming_cpu", Kind::Bool, Some("false"),
+        "Whether a shard takes the connections on the shared port whose packets come in on its own CPU (SO_INCOMING_CPU), \
+         rather than any by a hash. For pinned shards, a card with a queue for each on its CPU, and Linux 6.2."),
     row(SHARDS, "lock_memory", Kind::Bool, Some("false"),
         "Whether memory that the gateway has used stays where it is (mlockall), so that none is read back from a disk; it \
          is not given back either. Takes unlimited locked memory."),

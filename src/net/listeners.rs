@@ -34,6 +34,8 @@ pub struct Presentation {
     pub advertised_host: Option<String>,
     /// The port that clients use, in `gateway` mode.
     pub advertised_port: Option<u16>,
+    /// See [`bind_shared`].
+    pub incoming_cpus: Vec<usize>,
 }
 
 /// Binds the ports of one address: the shared one, and in `shards` mode one more for each shard, at the
@@ -43,7 +45,7 @@ pub struct Presentation {
 /// A port that is taken, by its address: each is first bound without sharing, since with it two
 /// gateways would share their clients silently.
 pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Bound> {
-    let (bootstrap, shared) = bind_shared(address, presentation.shards)?;
+    let (bootstrap, shared) = bind_shared(address, presentation.shards, &presentation.incoming_cpus)?;
     let mut own = Vec::new();
     if presentation.mode == Advertise::Shards {
         for shard in 0..presentation.shards {
@@ -54,7 +56,7 @@ pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Boun
                     io::Error::other(format!("shard {shard} of listener {address} would need a port above 65535"))
                 })?
             };
-            let listening = listen(SocketAddr::new(address.ip(), port), false);
+            let listening = listen(SocketAddr::new(address.ip(), port), ListenOptions::default());
             own.push(listening.map_err(|error| own_port_refused(shard, address, &error))?);
         }
     }
@@ -73,18 +75,30 @@ pub fn bind(address: SocketAddr, presentation: &Presentation) -> io::Result<Boun
 
 /// Binds one port that all shards share, with a socket for each of them; its address and the sockets.
 ///
+/// The kernel spreads connections over them by a hash, or with the shards' CPUs in `incoming_cpus` by the one that their first
+/// packet comes in on.
+///
 /// # Errors
 /// As [`bind`].
-pub fn bind_shared(address: SocketAddr, shards: u16) -> io::Result<(SocketAddr, Vec<BoundListener>)> {
+pub fn bind_shared(
+    address: SocketAddr,
+    shards: u16,
+    incoming_cpus: &[usize],
+) -> io::Result<(SocketAddr, Vec<BoundListener>)> {
+    let options = |shard: u16| ListenOptions {
+        reuse_port: true,
+        incoming_cpu: incoming_cpus.get(usize::from(shard)).copied(),
+        ..ListenOptions::default()
+    };
     if address.port() != 0 {
         // Closed again at once: it only finds out that the port is free.
-        drop(listen(address, false)?);
+        drop(listen(address, ListenOptions::default())?);
     }
-    let first = listen(address, true)?;
+    let first = listen(address, options(0))?;
     let bound = first.local_addr();
     let mut shared = vec![first];
-    for _ in 1..shards {
-        shared.push(listen(bound, true)?);
+    for shard in 1..shards {
+        shared.push(listen(bound, options(shard))?);
     }
     Ok((bound, shared))
 }
@@ -97,8 +111,7 @@ fn own_port_refused(shard: u16, listener: SocketAddr, error: &io::Error) -> io::
 
 /// A port that a killed process held is free only a moment after its end, when the kernel has taken its
 /// ring down; so a port is called taken when it has been for [`PORT_PATIENCE`].
-fn listen(address: SocketAddr, reuse_port: bool) -> io::Result<BoundListener> {
-    let options = ListenOptions { reuse_port, ..ListenOptions::default() };
+fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<BoundListener> {
     let began = Instant::now();
     loop {
         match BoundListener::bind(address, options) {
@@ -126,6 +139,7 @@ mod tests {
             shards: 1,
             advertised_host: None,
             advertised_port: None,
+            incoming_cpus: Vec::new(),
         };
         let error = bind(listener, &presentation).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);

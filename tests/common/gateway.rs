@@ -146,6 +146,11 @@ impl Options {
         self
     }
 
+    /// Shards go wherever the kernel puts them, beside other tests', unless a test says where.
+    fn unpinned(&self) -> Option<&'static str> {
+        (!self.flags.iter().any(|flag| flag.starts_with("--cpus="))).then_some("--cpus=none")
+    }
+
     /// The flags of what is set of the store, when that is the gateway's own.
     fn own_keeping(&self) -> Vec<String> {
         match self.store {
@@ -529,7 +534,7 @@ fn spawn(options: &Options, ip: Ipv4Addr, data: &Path, ready_file: &Path, writte
     };
     command
         .arg("serve")
-        .arg("--cpus=none")
+        .args(options.unpinned())
         .arg(format!("--shards={}", options.shards))
         .arg(match options.advertise {
             Advertise::Shards => "--advertise=shards",

@@ -12,6 +12,7 @@ use kafka_protocol::messages::{ApiVersionsRequest, GroupId, MetadataRequest};
 use crate::common::gateway::{Gateway, Options};
 use crate::common::librdkafka::create_topic;
 use crate::common::raw::{Raw, Writer, batch, frame, string, topic_name};
+use crate::common::scrape::Scrape;
 use crate::common::{eventually, librdkafka};
 use crate::routing::{ask_for_member_id, heartbeat, join_request};
 
@@ -28,6 +29,41 @@ fn produce_request(topic: &str, partition: i32, acks: i16, value: &str) -> Produ
 /// As a client of version 3 or later sends it: with the name of its software.
 fn api_versions_request() -> ApiVersionsRequest {
     ApiVersionsRequest::default().with_client_software_name(string("raw")).with_client_software_version(string("1.0"))
+}
+
+/// Whether this kernel's Linux is as new.
+fn kernel_is_at_least(wanted: (u32, u32)) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("the kernel's release");
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= wanted
+}
+
+#[test]
+fn with_incoming_cpu_connections_go_to_the_shard_of_the_cpu_that_they_come_in_on() {
+    let cpus = ringgate_runtime::allowed_cpus().expect("CPUs");
+    let (&[first, second, ..], true) = (cpus.as_slice(), kernel_is_at_least((6, 2))) else {
+        eprintln!("skipped: it takes two CPUs and Linux 6.2");
+        return;
+    };
+    let options = Options::new(2).set("cpus", format!("{first},{second}")).set("incoming-cpu", true);
+    let gateway = Gateway::start(options.set("admin-listen", "127.0.0.1:0"));
+    // What is sent over loopback comes in on the CPU that sent it.
+    for (shard, cpu, count) in [("1", second, 24), ("0", first, 17)] {
+        let address = gateway.bootstrap();
+        let connected = std::thread::spawn(move || {
+            let mut one = rustix::thread::CpuSet::new();
+            one.set(cpu);
+            rustix::thread::sched_setaffinity(None, &one).expect("a CPU that is allowed");
+            (0..count).map(|_| std::net::TcpStream::connect(address).expect("connected")).collect::<Vec<_>>()
+        });
+        let _open = connected.join().expect("connections");
+        let here = || Scrape::of(&gateway).sum("ringgate_connections", &[("shard", shard)]);
+        let deadline = std::time::Instant::now() + crate::common::LIVENESS;
+        while here() < f64::from(count) {
+            assert!(std::time::Instant::now() < deadline, "shard {shard} has {} of {count} connections", here());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -29,11 +29,14 @@ pub struct ListenOptions {
     pub backlog: i32,
     /// Whether other sockets of the same user may share the port (`SO_REUSEPORT`).
     pub reuse_port: bool,
+    /// Of sockets that share a port: connections whose first packet came in on this CPU are this one's
+    /// (`SO_INCOMING_CPU`). Linux before 6.2 spreads them by a hash nevertheless.
+    pub incoming_cpu: Option<usize>,
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        ListenOptions { backlog: LISTEN_BACKLOG, reuse_port: false }
+        ListenOptions { backlog: LISTEN_BACKLOG, reuse_port: false, incoming_cpu: None }
     }
 }
 
@@ -54,6 +57,9 @@ impl BoundListener {
         // So that a restart need not wait for the last connections' TIME_WAIT.
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(options.reuse_port)?;
+        if let Some(cpu) = options.incoming_cpu {
+            socket.set_cpu_affinity(cpu)?;
+        }
         // Every connection that is accepted has it from its listener (tcp(7)).
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL);
         socket.set_tcp_keepalive(&keepalive.with_retries(KEEPALIVE_PROBES))?;

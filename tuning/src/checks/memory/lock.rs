@@ -30,7 +30,7 @@ fn mlock(look: Look<'_>) -> Result<Found, Found> {
     let Some(kib) = locked else {
         return Err(Found::unread(format!("{} does not say VmLck", look.process_path("status")), want));
     };
-    let read = format!("process {pid}: {kib} KiB locked");
+    let read = format!("process {pid}: {kib} KiB of address space locked");
     if kib > 0 {
         return Ok(Found::fine(read, want));
     }

@@ -4,8 +4,9 @@ use crate::check::{Area, Check, Found, Look, Verdict};
 use crate::fix::Fix;
 
 use super::counters::Counts;
-use super::settings::{number, set, settled};
+use super::settings::{number, set, settled, sysctl_path};
 use super::{gateway, sockets};
+use crate::checks::settings::number as number_of;
 
 /// See the [module](self).
 pub const CHECKS: &[Check] = &[
@@ -34,6 +35,12 @@ pub const CHECKS: &[Check] = &[
         area: Area::Network,
         why: "a full queue answered by a reset fails clients that would have got through by trying again",
         run: |look| settled(abort_on_overflow(look)),
+    },
+    Check {
+        id: "migrate_req",
+        area: Area::Network,
+        why: "when one of the sockets on a shared port is closed, connections that wait on it are reset, or go to another one",
+        run: |look| settled(migrate_req(look)),
     },
     Check {
         id: "listen_drops",
@@ -117,6 +124,22 @@ fn abort_on_overflow(look: Look<'_>) -> Result<Found, Found> {
         return Ok(Found::fine(read, want));
     }
     Ok(Found::wrong(Verdict::Warning, read, want, set(look, "net.ipv4.tcp_abort_on_overflow", 0)))
+}
+
+fn migrate_req(look: Look<'_>) -> Result<Found, Found> {
+    let name = "net.ipv4.tcp_migrate_req";
+    let want = format!("{name} = 1");
+    let value = number_of(
+        look,
+        &sysctl_path(name),
+        "this kernel resets them always: net.ipv4.tcp_migrate_req came with Linux 5.14",
+        &want,
+    )?;
+    let read = format!("{name} = {value}");
+    if value == 1 {
+        return Ok(Found::fine(read, want));
+    }
+    Ok(Found::wrong(Verdict::Advice, read, want, set(look, name, 1)))
 }
 
 fn listen_drops(look: Look<'_>) -> Result<Found, Found> {
