@@ -191,6 +191,9 @@ pub const CLEAN_UP_GROUPS: usize = 500;
 /// Bytes of an answer to a Fetch of a fleet's member, about: what many members may have come at once stays small.
 pub const FLEET_FETCH_BYTES: i32 = 64 << 10;
 
+/// How often a fleet that has ended looks whether what is outstanding is worth waiting for: a walk through all its members.
+pub const FLEET_DRAIN_LOOK: Duration = Duration::from_millis(100);
+
 /// Events and timers that a fleet looks at before others get their turn.
 pub const FLEET_TURN: usize = 128;
 

@@ -85,6 +85,8 @@ impl Fleet {
         record(&self.recorder, operation, &asked, &answered, at);
         match answer.error_code {
             _ if !current => {}
+            // It has left while it waited, or is about to.
+            0 | UNKNOWN_MEMBER_ID if self.leaving => {}
             0 => self.in_generation(asked.member, answer),
             MEMBER_ID_REQUIRED => {
                 let row = &mut self.members[asked.member as usize];

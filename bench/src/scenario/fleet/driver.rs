@@ -103,6 +103,8 @@ pub struct Fleet {
     pub(super) outstanding: usize,
     /// Nothing is asked any more.
     pub(super) closing: bool,
+    /// All members have been told to leave.
+    pub(super) leaving: bool,
     /// Partitions of stable groups that nobody had.
     pub(super) unassigned: u64,
     pub(super) examples: Vec<String>,
@@ -171,6 +173,7 @@ impl Fleet {
             operations: Operations::new(&seat.recorder),
             outstanding: 0,
             closing: false,
+            leaving: false,
             unassigned: 0,
             examples: Vec::new(),
             storm: None,

@@ -1,12 +1,14 @@
 //! The fleet's connections: one per member, or a few that members share and some for who is joining.
 
+use std::time::Instant;
+
 use kafka_protocol::protocol::Request;
 use ringgate_client::{Address, CallError, Connection, Link};
 
 use super::driver::Fleet;
 use super::inbox::{Asked, Event, Tell};
-use super::member::NONE;
-use crate::limits::LOBBY_KEPT;
+use super::member::{NONE, State};
+use crate::limits::{FLEET_DRAIN_LOOK, LOBBY_KEPT};
 
 /// A place for a connection.
 #[derive(Default)]
@@ -109,14 +111,27 @@ impl Fleet {
         self.reach(place, broker, member)
     }
 
-    /// Any connection of a group's members to this broker that stands.
+    /// Any connection to this broker that a group's members may use and that no join holds up.
     pub(super) fn standing(&mut self, group: u32, broker: u32) -> Option<u32> {
         let shared = self.plan.shared_conn;
-        let mut members = self.members_of(group);
-        members.find_map(|member| {
+        self.members_of(group).find_map(|member| {
+            let is_free = shared > 0 || self.members[member as usize].state != State::Joining;
             let place = self.links.home(member, broker, shared);
-            self.links.usable(place, broker).then_some(place)
+            (is_free && self.links.usable(place, broker)).then_some(place)
         })
+    }
+
+    /// Connects for groups that have no connection to leave over: members that share have none before they heartbeat.
+    pub(super) async fn connect_to_leave(&mut self, until: Instant) {
+        for group in 0..self.groups.len() as u32 {
+            let Some(broker) = self.groups[group as usize].coordinator else { continue };
+            if self.plan.shared_conn > 0 && self.standing(group, broker).is_none() {
+                self.home(self.members_of(group).start, broker);
+            }
+        }
+        while Instant::now() < until && self.links.places.iter().any(|place| place.connecting) {
+            self.drive((Instant::now() + FLEET_DRAIN_LOOK).min(until), None, |_| false).await;
+        }
     }
 
     /// The connection for a member's join: its own, also where members share, since a join holds up what is behind it.

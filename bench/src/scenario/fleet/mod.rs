@@ -32,6 +32,7 @@ use ringgate_client::Target;
 
 pub use assignor::Assignor;
 pub use driver::{Fleet as Members, Topics};
+use member::Member;
 pub(in crate::scenario) use member::State;
 pub use plan::{Flags, Plan, Protocol};
 pub(in crate::scenario) use plan::{above_zero, time};
@@ -39,6 +40,7 @@ pub(in crate::scenario) use storm::Storm;
 pub(in crate::scenario) use timers::Nanos;
 
 use crate::host::{Root, memory};
+use crate::limits::FLEET_DRAIN_LOOK;
 use crate::measure::Window;
 use crate::result::{Checks, Parameter, Unit, Value};
 use crate::scenario::leftovers::Leftovers;
@@ -119,7 +121,9 @@ impl Members {
         let connections = self.connections();
         let resident = Resident::now(seat);
         self.give_up_slots(ended);
-        self.drain(seat).await;
+        let in_vain = self.drain(seat).await;
+        self.connect_to_leave(Instant::now() + seat.common.request_timeout).await;
+        self.leaving = true;
         self.leave_everything();
         self.drain(seat).await;
 
@@ -145,7 +149,18 @@ impl Members {
                 }
             }
         }
+        if in_vain > 0 {
+            put("joins_unanswered", count(in_vain), Unit::Count);
+        }
         let mut notes = Vec::new();
+        if in_vain > 0 {
+            notes.push(
+                "Some joins were unanswered at the end (`joins_unanswered`), for they waited for members that had still to \
+                 learn of the rebalance by their next heartbeat: they are in `join.rt` with the time until then, which is \
+                 less than they would have taken"
+                    .into(),
+            );
+        }
         if !all_formed {
             notes.push(
                 "Not all groups became stable: `stable` and `settle` tell of those only that did, and heartbeats are \
@@ -190,9 +205,37 @@ impl Members {
         if self.plan.keep_topics { vec![made.kept(&seat.common.prefix)] } else { made.delete(&self.target).await }
     }
 
-    async fn drain(&mut self, seat: &Seat) {
+    /// Waits for what is outstanding, but not for joins that are in vain; gives how many of these there are.
+    async fn drain(&mut self, seat: &Seat) -> usize {
         let until = Instant::now() + seat.common.request_timeout + Duration::from_secs(1);
-        self.drive(until, None, |fleet| fleet.outstanding == 0).await;
+        loop {
+            let look = (Instant::now() + FLEET_DRAIN_LOOK).min(until);
+            self.drive(look, None, |fleet| fleet.outstanding == 0).await;
+            let in_vain = if self.leaving { 0 } else { self.joins_in_vain() };
+            if self.outstanding <= in_vain || Instant::now() >= until {
+                return in_vain;
+            }
+        }
+    }
+
+    /// Joins whose group has members that do not join again, since nobody sends heartbeats any more: the coordinator answers
+    /// when it has given those up.
+    fn joins_in_vain(&self) -> usize {
+        if self.plan.protocol == Protocol::Consumer {
+            return 0;
+        }
+        let is_awaited = |row: &Member| match row.state {
+            State::Stable => !row.heartbeat_out,
+            State::ToJoin | State::Pausing => !row.id.is_empty(),
+            _ => false,
+        };
+        let in_vain = (0..self.groups.len() as u32).map(|group| {
+            let range = self.members_of(group);
+            let members = &self.members[range.start as usize..range.end as usize];
+            let joining = members.iter().filter(|row| row.state == State::Joining).count();
+            if members.iter().any(is_awaited) { joining } else { 0 }
+        });
+        in_vain.sum()
     }
 }
 
