@@ -85,7 +85,7 @@ impl Connection {
         let (transport, pool, cutter) = (&self.transport, &self.pool, &mut self.cutter);
         let answer = self.deadline.bound(due, async {
             transport.send(frame).await.map_err(lost)?;
-            next_answer(transport, pool, cutter).await
+            next_answer(transport, pool, cutter, Some(correlation)).await
         });
         let body = frames::body_of_answer(answer.await??, correlation, shape)?;
         self.broken = false;
@@ -137,7 +137,7 @@ impl Connection {
         for _ in 0..count {
             let due = Instant::now() + self.deadline.timeout();
             let (transport, pool, cutter) = (&self.transport, &self.pool, &mut self.cutter);
-            self.deadline.bound(due, next_answer(transport, pool, cutter)).await??;
+            self.deadline.bound(due, next_answer(transport, pool, cutter, None)).await??;
         }
         Ok(())
     }
@@ -162,9 +162,15 @@ impl Connection {
     pub fn close(self) {}
 }
 
-async fn next_answer(transport: &Transport, pool: &BufferPool, cutter: &mut Cutter) -> Result<BytesMut, CallError> {
+async fn next_answer(
+    transport: &Transport,
+    pool: &BufferPool,
+    cutter: &mut Cutter,
+    request: Option<i32>,
+) -> Result<BytesMut, CallError> {
     loop {
-        if let Some(frame) = cutter.next(frames::ANSWER_HEAD_BYTES, frames::end_of_answer)? {
+        let end_of = |head: &[u8]| frames::end_of_answer(head, request);
+        if let Some(frame) = cutter.next(frames::ANSWER_HEAD_BYTES, end_of)? {
             return Ok(frame);
         }
         match transport.recv(pool).await.map_err(lost)? {

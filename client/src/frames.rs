@@ -4,12 +4,16 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::ApiKey;
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion, Request};
 use ringgate_wire::counts::check_response;
+use ringgate_wire::frame::skip_tags;
 
 use super::CallError;
 use crate::limits::{RESPONSE_BYTES_MAX, RESPONSE_DECODED_BYTES_MAX};
 
 /// Bytes of the length in front of a frame.
 const LENGTH_BYTES: usize = 4;
+
+/// Bytes of the number behind it that says which request is answered.
+const CORRELATION_BYTES: usize = 4;
 
 /// Length, API, version, correlation id, length of the client id, and a count of tags.
 const HEAD_BYTES_MAX: usize = 4 + 2 + 2 + 4 + 2 + 1;
@@ -95,66 +99,62 @@ pub(super) fn body<R: Encodable>(version: i16, request: &R) -> Result<Bytes, Cal
     Ok(body.freeze())
 }
 
-/// Where the answer that begins like this ends.
+/// Where the answer that begins like this ends. `request` is the one that is to be answered next, if that matters: what
+/// answers another one is not read first, however long it is.
 ///
 /// # Errors
-/// The length cannot be.
-pub(super) fn end_of_answer(head: &[u8]) -> Result<usize, CallError> {
-    let length = head.first_chunk::<LENGTH_BYTES>().map_or(-1, |length| i32::from_be_bytes(*length));
-    match usize::try_from(length) {
-        Ok(bytes) if (LENGTH_BYTES..=RESPONSE_BYTES_MAX).contains(&bytes) => Ok(LENGTH_BYTES + bytes),
-        _ => Err(CallError::BadResponse(format!(
-            "a frame of {length} bytes, allowed are {LENGTH_BYTES} to {RESPONSE_BYTES_MAX}: is this a Kafka listener?"
-        ))),
+/// The length cannot be, or it answers another request.
+pub(super) fn end_of_answer(head: &[u8], request: Option<i32>) -> Result<usize, CallError> {
+    let length = number_at(head, 0).unwrap_or(-1);
+    let end = match usize::try_from(length) {
+        Ok(bytes) if (CORRELATION_BYTES..=RESPONSE_BYTES_MAX).contains(&bytes) => LENGTH_BYTES + bytes,
+        _ => {
+            return Err(CallError::BadResponse(format!(
+                "a frame of {length} bytes, allowed are {CORRELATION_BYTES} to {RESPONSE_BYTES_MAX}: is this a Kafka \
+                 listener?"
+            )));
+        }
+    };
+    if let Some(next) = request {
+        check_request(head, next)?;
+    }
+    Ok(end)
+}
+
+/// Bytes that must be there before [`end_of_answer`] can say anything: what speaks no Kafka may send no more.
+pub(super) const ANSWER_HEAD_BYTES: usize = LENGTH_BYTES;
+
+/// Whether this is the answer to that request, as far as it is there.
+fn check_request(answer: &[u8], request: i32) -> Result<(), CallError> {
+    match number_at(answer, LENGTH_BYTES) {
+        Some(answers) if answers != request => {
+            Err(CallError::BadResponse(format!("an answer to request {answers}, request {request} is next")))
+        }
+        _ => Ok(()),
     }
 }
 
-/// Bytes that must be there before [`end_of_answer`] can say anything.
-pub(super) const ANSWER_HEAD_BYTES: usize = LENGTH_BYTES;
+fn number_at(bytes: &[u8], at: usize) -> Option<i32> {
+    bytes.get(at..)?.first_chunk().map(|number| i32::from_be_bytes(*number))
+}
 
 /// Takes length and header off a whole answer and gives its body, if it answers that request.
 ///
 /// # Errors
 /// It answers another request, or its header cannot be read.
-pub(super) fn body_of_answer(frame: BytesMut, correlation: i32, shape: Shape) -> Result<Bytes, CallError> {
+pub(super) fn body_of_answer(frame: BytesMut, request: i32, shape: Shape) -> Result<Bytes, CallError> {
     let mut frame = frame.freeze();
     let short = || CallError::BadResponse("an answer ends within its header".into());
-    if frame.len() < 2 * LENGTH_BYTES {
+    if frame.len() < LENGTH_BYTES + CORRELATION_BYTES {
         return Err(short());
     }
-    frame.advance(LENGTH_BYTES);
-    let answers = frame.get_i32();
-    if answers != correlation {
-        return Err(CallError::BadResponse(format!("an answer to request {answers}, request {correlation} is next")));
-    }
+    // Where its first bytes came alone, this has not been looked at yet.
+    check_request(&frame, request)?;
+    frame.advance(LENGTH_BYTES + CORRELATION_BYTES);
     if shape.tagged_response {
         skip_tags(&mut frame).ok_or_else(short)?;
     }
     Ok(frame)
-}
-
-fn skip_tags(bytes: &mut Bytes) -> Option<()> {
-    for _ in 0..uvarint(bytes)? {
-        uvarint(bytes)?;
-        let size = uvarint(bytes)? as usize;
-        if size > bytes.len() {
-            return None;
-        }
-        bytes.advance(size);
-    }
-    Some(())
-}
-
-fn uvarint(bytes: &mut Bytes) -> Option<u32> {
-    let mut value = 0u64;
-    for shift in (0..35).step_by(7) {
-        let byte = bytes.try_get_u8().ok()?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return u32::try_from(value).ok();
-        }
-    }
-    None
 }
 
 /// Reads the body of an answer to `R`; bytes in it stay slices of it. The codec allocates by the counts on the wire, so
@@ -223,8 +223,12 @@ mod tests {
             assert!(matches!(answer(wrong), Err(CallError::BadResponse(_))), "{wrong:?}");
         }
         for wrong in [-1, 0, 3, RESPONSE_BYTES_MAX as i32 + 1] {
-            assert!(end_of_answer(&wrong.to_be_bytes()).is_err(), "{wrong}");
+            assert!(end_of_answer(&wrong.to_be_bytes(), Some(5)).is_err(), "{wrong}");
         }
-        assert_eq!(end_of_answer(&6i32.to_be_bytes()).expect("a length"), 10);
+        let head = [6i32.to_be_bytes(), 5i32.to_be_bytes()].concat();
+        assert_eq!((end_of_answer(&head, None), end_of_answer(&head, Some(5))), (Ok(10), Ok(10)));
+        assert_eq!(end_of_answer(&head[..4], Some(6)), Ok(10), "whose answer it is has not come yet");
+        let another = end_of_answer(&head, Some(6)).expect_err("it answers request 5");
+        assert_eq!(another.to_string(), "bad response: an answer to request 5, request 6 is next");
     }
 }

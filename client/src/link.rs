@@ -318,15 +318,20 @@ impl<C: Complete> Inner<C> {
         None
     }
 
-    /// Takes one answer in.
-    fn answered(&self, frame: BytesMut, received: Instant) -> Result<(), CallError> {
-        let awaited = {
-            let mut state = self.state.borrow_mut();
-            if state.awaiting.len() <= state.unsent_awaited {
-                return Err(CallError::BadResponse("an answer that nothing was asked for".into()));
+    /// Where the answer that begins like this ends, if it is the next.
+    fn end_of_answer(&self, head: &[u8]) -> Result<usize, CallError> {
+        let state = self.state.borrow();
+        match state.awaiting.front() {
+            Some(next) if state.awaiting.len() > state.unsent_awaited => {
+                frames::end_of_answer(head, Some(next.correlation))
             }
-            state.awaiting.pop_front()
-        };
+            _ => Err(CallError::BadResponse("an answer that nothing was asked for".into())),
+        }
+    }
+
+    /// Takes in one answer, the next.
+    fn answered(&self, frame: BytesMut, received: Instant) -> Result<(), CallError> {
+        let awaited = self.state.borrow_mut().awaiting.pop_front();
         let Some(mut awaited) = awaited else { return Ok(()) };
         let body = frames::body_of_answer(frame, awaited.correlation, awaited.shape);
         let wrong = body.as_ref().err().cloned();
@@ -349,7 +354,7 @@ async fn read<C: Complete>(inner: &Inner<C>, pool: &BufferPool) -> CallError {
         let received = Instant::now();
         let mut turn = 0;
         loop {
-            match cutter.next(frames::ANSWER_HEAD_BYTES, frames::end_of_answer) {
+            match cutter.next(frames::ANSWER_HEAD_BYTES, |head| inner.end_of_answer(head)) {
                 Ok(Some(frame)) => {
                     if let Err(error) = inner.answered(frame, received) {
                         return error;

@@ -66,6 +66,13 @@ fn what_is_no_answer_is_told_as_what_it_is() {
         assert!(matches!(error, CallError::BadResponse(_)), "{error:?}");
         assert!(error.to_string().contains(told), "{error} does not say {told}");
     }
+    // The rest of what announces itself as 256 MB is not waited for.
+    let address = broker(|_| Does::Send(Bytes::from_static(&[16, 0, 0, 0, 0, 0, 0, 99, 0])));
+    let error = on_executor(move || async move {
+        let target = Target::reach(&options(&[address])).await.expect("reached");
+        heartbeat(&target).await.expect_err("no answer")
+    });
+    assert!(error.to_string().contains("an answer to request 99"), "{error}");
     let address = broker(|_| Does::Close);
     let error = on_executor(move || async move {
         let target = Target::reach(&options(&[address])).await.expect("reached");
