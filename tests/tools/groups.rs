@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use serde_json::{Value, json};
 
 use crate::common::group::{commit, consumer_joins};
@@ -52,9 +53,22 @@ async fn lag_and_owners_of_a_group_of_real_consumers_are_told() {
         for part in ["Stable", "1 member", "billing-1", "nothing was committed"] {
             assert!(refusal.contains(part), "{part} in {refusal}");
         }
-        let (shown, code) = told(&gateway, "groups reset billing --topic orders --to-latest").await;
-        assert!(code == 0 && shown.contains("would be refused: it is Stable"), "{shown}");
-        assert!(refused(&gateway, "groups delete billing --execute").await.contains("NON_EMPTY_GROUP"));
+        let mut of_the_first = TopicPartitionList::new();
+        of_the_first.add_partition_offset("orders", 0, Offset::Offset(10)).expect("an offset");
+        member.commit_offsets(of_the_first).await.expect("committed");
+        // A dry run ends as its execution would.
+        for (line, why) in [
+            ("groups reset billing --topic orders --to-latest", "it is Stable with 1 member (billing-1"),
+            ("groups delete billing", "NON_EMPTY_GROUP"),
+            ("groups delete-offsets billing --topic orders", "GROUP_SUBSCRIBED_TO_TOPIC"),
+        ] {
+            for line in [line.to_owned(), format!("{line} --execute")] {
+                let refusal = refused(&gateway, &line).await;
+                assert!(refusal.contains(why), "{line}: {refusal}");
+            }
+        }
+        let (shown, code) = told(&gateway, "groups delete billing").await;
+        assert!(code == 1 && shown.contains("would be refused") && !shown.contains("NON_EMPTY_GROUP"), "{shown}");
         member.close().await;
         // It has left by that.
         assert_eq!(document(&gateway, "groups describe billing").await["groups"][0]["state"], "Empty");
@@ -98,7 +112,20 @@ async fn groups_of_all_shards_are_listed_once_by_name_state_and_type() {
         };
         assert_eq!(names(&document(&gateway, "groups list --type consumer").await), ["modern"]);
         assert_eq!(names(&document(&gateway, "groups list --search -07").await), ["simple-07"]);
-        assert_eq!(names(&document(&gateway, "groups list --state Empty").await).len(), 20);
+        assert_eq!(names(&document(&gateway, "groups list --state empty").await).len(), 20);
+        assert_eq!(document(&gateway, "groups list --state Dead").await["groups"], json!([]));
+        for (line, says) in [
+            ("groups list --state Dead", "no group is like that"),
+            ("groups describe --all --min-lag 1000", "no group is so far behind"),
+            ("topics list --search payments", "no topic is like that"),
+        ] {
+            let output = tool(&gateway, line).await;
+            let told = String::from_utf8(output.stderr).expect("text");
+            assert!(output.status.success() && output.stdout.is_empty() && told.contains(says), "{line}: {told}");
+        }
+        let output = tool(&gateway, "groups list --state Nosuch").await;
+        let told = String::from_utf8(output.stderr).expect("text");
+        assert!(output.status.code() == Some(2) && told.contains("allowed are Stable, Empty,"), "{told}");
         let modern = document(&gateway, "groups describe modern").await["groups"][0].clone();
         assert_eq!((&modern["type"], &modern["assignor"]), (&json!("consumer"), &json!("uniform")));
         assert!(modern["epoch"].as_i64().is_some_and(|epoch| epoch > 0), "{modern}");

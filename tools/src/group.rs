@@ -222,6 +222,16 @@ fn group_ids(groups: &[String]) -> Vec<GroupId> {
     groups.iter().map(|group| GroupId(StrBytes::from_string(group.clone()))).collect()
 }
 
+/// What a coordinator's answer has of one group.
+fn told(
+    group: &GroupId,
+    code: i16,
+    description: impl FnOnce() -> Description,
+) -> (String, Result<Description, CallError>) {
+    let described = if code == 0 { Ok(description()) } else { Err(refused(code, format!("group {}", group.as_str()))) };
+    (group.to_string(), described)
+}
+
 async fn describe_consumer(cluster: &Cluster, groups: &[String]) -> HashMap<String, Result<Description, CallError>> {
     cluster
         .per_group(groups, GROUPS_ASKED, async |broker, part| {
@@ -231,14 +241,7 @@ async fn describe_consumer(cluster: &Cluster, groups: &[String]) -> HashMap<Stri
             Ok(answer
                 .groups
                 .into_iter()
-                .map(|group| {
-                    let name = group.group_id.to_string();
-                    let described = match group.error_code {
-                        0 => Ok(of_consumer_group(group, broker)),
-                        code => Err(refused(code, format!("group {name}"))),
-                    };
-                    (name, described)
-                })
+                .map(|group| told(&group.group_id.clone(), group.error_code, || of_consumer_group(group, broker)))
                 .collect())
         })
         .await
@@ -281,15 +284,12 @@ async fn describe_classic(cluster: &Cluster, groups: &[String]) -> HashMap<Strin
                 .groups
                 .into_iter()
                 .map(|group| {
-                    let name = group.group_id.to_string();
-                    let what = format!("group {name}");
-                    let described = match group.error_code {
+                    let code = match group.error_code {
                         // Before version 6 a group that is not there is a dead one.
-                        0 if group.group_state == *"Dead" => Err(refused(ResponseError::GroupIdNotFound.code(), what)),
-                        0 => Ok(of_classic_group(group, broker)),
-                        code => Err(refused(code, what)),
+                        0 if group.group_state == *"Dead" => ResponseError::GroupIdNotFound.code(),
+                        code => code,
                     };
-                    (name, described)
+                    told(&group.group_id.clone(), code, || of_classic_group(group, broker))
                 })
                 .collect())
         })

@@ -96,9 +96,19 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
+    /// Tells people that there is nothing to show, where a program finds an empty list; on stderr, for what is shown is
+    /// a table and nothing else.
+    pub fn nothing(&self, text: &str) {
+        if !self.json {
+            eprintln!("ringgate: {}", printable(text));
+        }
+    }
+
     /// Tells what is missing and why; the exit code will be 1. What belongs before it has been shown by then.
     pub fn error(&mut self, subject: &str, why: &str) -> Result<(), Failure> {
         self.flush()?;
+        // Most errors say themselves what they are about.
+        let why = without_subject(why, subject);
         eprintln!("ringgate: {}: {}", printable(subject), printable(why));
         self.errors.push(json!({"subject": subject, "error": why}));
         Ok(())
@@ -123,6 +133,11 @@ impl<W: Write> Output<W> {
         }
         self.flush()
     }
+}
+
+/// What an error says beside what it is about, where that is said already.
+pub fn without_subject<'a>(why: &'a str, subject: &str) -> &'a str {
+    why.strip_prefix(subject).and_then(|why| why.strip_prefix(": ")).unwrap_or(why)
 }
 
 /// Names come from clients: what would move a terminal's cursor is shown as its escape.
@@ -249,6 +264,21 @@ mod tests {
         let two = read(2, true);
         assert_eq!(two["partitions"][1]["partition"], 1);
         assert_eq!(two["errors"][0], json!({"subject": "group h", "error": "GROUP_ID_NOT_FOUND"}));
+    }
+
+    #[test]
+    fn an_error_that_says_what_it_is_about_says_it_once() {
+        let mut bytes = Vec::new();
+        let mut out = Output::new(&mut bytes, true);
+        for why in ["group g: NOT_COORDINATOR", "NOT_COORDINATOR"] {
+            out.error("group g", why).expect("written");
+        }
+        out.end().expect("written");
+        drop(out);
+        let document: Value = serde_json::from_slice(&bytes).expect("JSON");
+        for error in document["errors"].as_array().expect("errors") {
+            assert_eq!(*error, json!({"subject": "group g", "error": "NOT_COORDINATOR"}));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What may be asked: flags, in the words of Kafka's own tools where those have one.
 
+mod names;
 mod selection;
 mod time;
 
@@ -139,11 +140,12 @@ impl Connect {
 /// `groups list`.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct ListGroups {
-    /// Only groups in these states: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, Dead
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    /// Only groups in these states: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, Reconciling, Dead,
+    /// NotReady
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = names::state)]
     pub state: Vec<String>,
-    /// Only groups of these types: classic, consumer (KIP-848), and what else the brokers have
-    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    /// Only groups of these types: classic, consumer (KIP-848), share, streams
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = names::group_type)]
     pub types: Vec<String>,
     /// Only groups whose name has this in it
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
@@ -344,6 +346,9 @@ mod tests {
             "groups describe g --all",
             "groups describe g --members --state",
             "groups delete",
+            "groups list --state Nosuch",
+            "groups list --state Stable,",
+            "groups list --type kafka",
         ] {
             assert_eq!(parsed(wrong).expect_err(wrong).exit_code(), 2, "{wrong}");
         }
@@ -355,6 +360,16 @@ mod tests {
     fn a_describe_of_nothing_is_told_of_both_ways() {
         let refused = parsed("groups describe").expect_err("of which?").to_string();
         assert!(refused.contains("GROUP") && refused.contains("--all"), "{refused}");
+    }
+
+    #[test]
+    fn states_and_types_are_those_that_kafka_has_in_any_case_of_letters() {
+        let Ok(Tool::Groups(Groups::List(list))) = parsed("groups list --state stable,EMPTY --type Consumer") else {
+            panic!("a list");
+        };
+        assert_eq!((list.state, list.types), (vec!["Stable".into(), "Empty".into()], vec!["consumer".to_string()]));
+        let refused = parsed("groups list --state Nosuch").expect_err("there is none").to_string();
+        assert!(refused.contains("'Nosuch'") && refused.contains("allowed are Stable, Empty,"), "{refused}");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub async fn delete<W: Write>(args: &DeleteGroups, cluster: &Cluster, out: &mut 
     let mut deleted = if args.execute { carry_out(cluster, &args.groups).await } else { HashMap::new() };
     out.begin(Map::from_iter([("executed".to_string(), args.execute.into())]), "groups")?;
     let mut table = Table::new(&["GROUP", "STATE", ">MEMBERS", ">OFFSETS", "RESULT"]);
-    let mut failed = Vec::new();
+    let (mut failed, mut going) = (Vec::new(), 0);
     for group in &args.groups {
         let described = described.get(group);
         let came = if args.execute {
@@ -40,29 +40,46 @@ pub async fn delete<W: Write>(args: &DeleteGroups, cluster: &Cluster, out: &mut 
             _ => 0,
         };
         let why = came.err().map(|error| why(&error, known));
-        let result = match (&why, args.execute) {
-            (Some(why), _) => why.as_str(),
-            (None, true) => "deleted",
-            (None, false) => "would be deleted",
-        };
         if out.is_json() {
             out.element(&json!({
                 "group": group, "state": known.map(|known| known.state.as_str()), "members": members, "offsets": count,
                 "deleted": args.execute && why.is_none(), "error": why,
             }))?;
         } else {
-            table.row(vec![group.clone(), state, members.to_string(), count.to_string(), result.into()]);
+            table.row(vec![
+                group.clone(),
+                state,
+                members.to_string(),
+                count.to_string(),
+                outcome(why.is_some(), args.execute).into(),
+            ]);
         }
+        going += usize::from(why.is_none());
         failed.extend(why.map(|why| (group, why)));
     }
     out.text(&table.take())?;
+    if !args.execute {
+        out.note(dry_run(going))?;
+    }
     for (group, why) in failed {
         out.error(&format!("group {group}"), &why)?;
     }
-    if !args.execute {
-        out.note("dry run: nothing was deleted; --execute deletes it")?;
-    }
     Ok(())
+}
+
+/// That nothing is gone yet, where so much would be deleted.
+pub fn dry_run(going: usize) -> &'static str {
+    if going > 0 { "dry run: nothing was deleted; --execute deletes it" } else { "dry run: nothing was deleted" }
+}
+
+/// A row's last column; why something is refused is told behind the table.
+pub fn outcome(is_refused: bool, executed: bool) -> &'static str {
+    match (is_refused, executed) {
+        (true, true) => "refused",
+        (true, false) => "would be refused",
+        (false, true) => "deleted",
+        (false, false) => "would be deleted",
+    }
 }
 
 /// What the coordinator would say, by what is known now.

@@ -1,16 +1,19 @@
 //! `groups delete-offsets`: shows what would go, deletes it with `--execute`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
+use kafka_protocol::error::ResponseError;
 use kafka_protocol::messages::offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
 use kafka_protocol::messages::{ApiKey, GroupId, OffsetDeleteRequest, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use ringgate_client::errors;
 use serde_json::{Map, Value, json};
 
+use super::delete::{dry_run, outcome};
 use crate::cli::DeleteOffsets;
 use crate::cluster::{Cluster, passes, refused};
+use crate::group;
 use crate::offsets::{ByPartition, committed};
 use crate::output::{Failure, Output, Table};
 
@@ -41,23 +44,22 @@ pub async fn delete_offsets<W: Write>(
         }
         going.entry(selection.topic.clone()).or_default().extend(offsets);
     }
-    let refusals =
-        if args.execute && !going.is_empty() { carry_out(cluster, group, &going).await? } else { BTreeMap::new() };
+    let refusals = match args.execute {
+        _ if going.is_empty() => BTreeMap::new(),
+        true => carry_out(cluster, group, &going).await?,
+        false => would_be_refused(cluster, group, &going).await,
+    };
     let beside = Map::from_iter([
         ("group".to_string(), Value::from(group.as_str())),
         ("executed".to_string(), args.execute.into()),
     ]);
     out.begin(beside, "partitions")?;
     let mut table = Table::new(&["TOPIC", ">PARTITION", ">CURRENT-OFFSET", "RESULT"]);
-    let mut failed = Vec::new();
+    let (mut failed, mut deletable) = (Vec::new(), 0);
     for (topic, partitions) in &going {
         for (partition, offset) in partitions {
             let why = refusals.get(topic).and_then(|refusals| refusals.get(partition));
-            let result = match (why, args.execute) {
-                (Some(why), _) => why.as_str(),
-                (None, true) => "deleted",
-                (None, false) => "would be deleted",
-            };
+            let result = outcome(why.is_some(), args.execute);
             if out.is_json() {
                 out.element(&json!({
                     "topic": topic, "partition": partition, "current": offset,
@@ -66,17 +68,28 @@ pub async fn delete_offsets<W: Write>(
             } else {
                 table.row(vec![topic.clone(), partition.to_string(), offset.to_string(), result.into()]);
             }
+            deletable += usize::from(why.is_none());
             failed.extend(why.map(|why| (format!("partition {partition} of topic {topic}"), why)));
         }
     }
     out.text(&table.take())?;
+    if !args.execute {
+        out.note(dry_run(deletable))?;
+    }
     for (subject, why) in failed {
         out.error(&subject, why)?;
     }
-    if !args.execute {
-        out.note("dry run: nothing was deleted; --execute deletes it")?;
-    }
     Ok(())
+}
+
+/// What the coordinator would refuse, as far as can be seen: what members have been assigned they subscribe to.
+async fn would_be_refused(cluster: &Cluster, group: &str, going: &ByPartition<i64>) -> ByPartition<String> {
+    let described = group::describe(cluster, &[(group.to_string(), None)]).await.remove(group);
+    let Some(Ok(described)) = described else { return BTreeMap::new() };
+    let consumed: BTreeSet<&String> = described.members.iter().flat_map(|member| member.assigned.keys()).collect();
+    let why = || why_refused(ResponseError::GroupSubscribedToTopic.code());
+    let refused = going.iter().filter(|(topic, _)| consumed.contains(topic));
+    refused.map(|(topic, offsets)| (topic.clone(), offsets.keys().map(|at| (*at, why())).collect())).collect()
 }
 
 /// Deletes them; why some were not.

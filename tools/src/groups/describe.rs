@@ -12,7 +12,7 @@ use crate::cli::DescribeGroups;
 use crate::cluster::{Cluster, is_not_there};
 use crate::group::{self, CONSUMER_PROTOCOL, Kind, is_missing};
 use crate::limits::{BATCHES, GROUPS_ASKED};
-use crate::output::{Failure, Output, Table, counted, or_dash};
+use crate::output::{Failure, Output, Table, counted, or_dash, without_subject};
 
 /// Describes them, in order, as they come.
 pub async fn describe<W: Write>(args: &DescribeGroups, cluster: &Cluster, out: &mut Output<W>) -> Result<(), Failure> {
@@ -49,6 +49,13 @@ pub async fn describe<W: Write>(args: &DescribeGroups, cluster: &Cluster, out: &
         }
         view.batch_is_over(out)?;
     }
+    if view.shown == 0 && missing.is_empty() && !out.has_errors() {
+        out.nothing(if args.min_lag.is_some() {
+            "no group is so far behind"
+        } else {
+            "there is no group that consumes"
+        });
+    }
     for (broker, error) in missing {
         out.error(&format!("broker {broker}"), &format!("its groups are missing: {error}"))?;
     }
@@ -60,15 +67,15 @@ struct View<'a> {
     args: &'a DescribeGroups,
     /// Lines of all groups, where each has one.
     table: Table,
-    /// Something was shown.
-    begun: bool,
+    /// How many were shown.
+    shown: usize,
 }
 
 impl<'a> View<'a> {
     fn new(args: &'a DescribeGroups) -> View<'a> {
         let table =
             Table::new(&["GROUP", "TYPE", "STATE", "ASSIGNOR", "COORDINATOR", ">MEMBERS", ">PARTITIONS", ">LAG"]);
-        View { args, table, begun: false }
+        View { args, table, shown: 0 }
     }
 
     fn show<W: Write>(&mut self, mut report: Report, cluster: &Cluster, out: &mut Output<W>) -> Result<(), Failure> {
@@ -86,6 +93,7 @@ impl<'a> View<'a> {
             }
         }
         self.unknown_ends(&report, out)?;
+        self.shown += 1;
         if out.is_json() {
             return out.element(&report.to_json(cluster));
         }
@@ -102,7 +110,7 @@ impl<'a> View<'a> {
             ]);
             return Ok(());
         }
-        if std::mem::replace(&mut self.begun, true) {
+        if self.shown > 1 {
             out.text("\n")?;
         }
         out.text(&title(&report, cluster))?;
@@ -119,7 +127,8 @@ impl<'a> View<'a> {
                 told = Some(why);
                 let subject = format!("group {}", report.group);
                 let what = format!("partition {} of topic {}", row.partition, row.topic);
-                out.error(&subject, &format!("the end of {what} is not known: {why}"))?;
+                let why = why.to_string();
+                out.error(&subject, &format!("the end of {what} is not known: {}", without_subject(&why, &what)))?;
             }
         }
         Ok(())

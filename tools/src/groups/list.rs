@@ -16,6 +16,7 @@ pub async fn list<W: Write>(args: &ListGroups, cluster: &Cluster, out: &mut Outp
         groups.retain(|listed| listed.group.contains(text.as_str()));
     }
     out.begin(Map::new(), "groups")?;
+    let found_none = groups.is_empty() && missing.is_empty();
     let mut table = Table::new(&["GROUP", "TYPE", "STATE", "PROTOCOL-TYPE", "COORDINATOR"]);
     for listed in groups {
         if !out.is_json() {
@@ -30,6 +31,10 @@ pub async fn list<W: Write>(args: &ListGroups, cluster: &Cluster, out: &mut Outp
         }))?;
     }
     out.text(&table.take())?;
+    if found_none {
+        let is_filtered = args.search.is_some() || !args.state.is_empty() || !args.types.is_empty();
+        out.nothing(if is_filtered { "no group is like that" } else { "there is no group" });
+    }
     for (broker, error) in missing {
         out.error(&format!("broker {broker}"), &format!("its groups are missing: {error}"))?;
     }

@@ -17,7 +17,7 @@ use crate::cluster::{Cluster, passes, refused};
 use crate::group::{self, is_missing};
 use crate::limits::OFFSETS_FILE_BYTES_MAX;
 use crate::offsets::{ByPartition, Committed, Partitions, Which, committed, offsets};
-use crate::output::{Failure, Output, Table, counted, or_dash};
+use crate::output::{Failure, Output, Table, counted, or_dash, without_subject};
 
 /// The newest version of OffsetCommit that names topics; later ones have ids instead.
 const OFFSET_COMMIT_NAMES: i16 = 9;
@@ -260,7 +260,11 @@ async fn commit(cluster: &Cluster, group: &str, steps: &[Step]) -> Result<Failed
         .await;
     match came.remove(group) {
         Some(Ok(refusals)) => Ok(refusals),
-        Some(Err(error)) => Err(Failure::Why(format!("group {group}: the offsets were not committed: {error}"))),
+        Some(Err(error)) => {
+            let (subject, why) = (format!("group {group}"), error.to_string());
+            let why = without_subject(&why, &subject);
+            Err(Failure::Why(format!("{subject}: the offsets were not committed: {why}")))
+        }
         None => Ok(Failed::new()),
     }
 }
@@ -308,13 +312,14 @@ fn show<W: Write>(
         ]);
     }
     out.text(&table.take())?;
-    if !args.execute {
-        if let Some(why) = blocked {
-            out.note(&format!("--execute would be refused: {why}"))?;
+    match blocked {
+        _ if args.execute => Ok(()),
+        None => out.note("dry run: nothing was committed; --execute commits it"),
+        Some(why) => {
+            out.note("dry run: nothing was committed")?;
+            out.error(&format!("group {}", args.group), &format!("its offsets cannot be set: {why}"))
         }
-        out.note("dry run: nothing was committed; --execute commits it")?;
     }
-    Ok(())
 }
 
 /// Whether what was committed is there.

@@ -12,6 +12,7 @@ use crate::output::{Failure, Output, Table};
 pub async fn list<W: Write>(args: &ListTopics, cluster: &Cluster, out: &mut Output<W>) -> Result<(), Failure> {
     let topics = cluster.all_topics().await?;
     out.begin(Map::new(), "topics")?;
+    let mut shown = 0;
     let mut table = Table::new(&["TOPIC", ">PARTITIONS", ">REPLICAS", "INTERNAL", "ID"]);
     for (name, topic) in topics {
         if args.search.as_ref().is_some_and(|text| !name.contains(text.as_str())) {
@@ -27,6 +28,7 @@ pub async fn list<W: Write>(args: &ListTopics, cluster: &Cluster, out: &mut Outp
         if topic.internal && !args.internal {
             continue;
         }
+        shown += 1;
         let (partitions, replicas) = (topic.partitions.len(), replicas(&topic));
         let id = topic.id.map(|id| id.to_string());
         if out.is_json() {
@@ -39,7 +41,11 @@ pub async fn list<W: Write>(args: &ListTopics, cluster: &Cluster, out: &mut Outp
             table.row(vec![name, partitions.to_string(), replicas.to_string(), internal.into(), id]);
         }
     }
-    out.text(&table.take())
+    out.text(&table.take())?;
+    if shown == 0 && !out.has_errors() {
+        out.nothing(if args.search.is_some() { "no topic is like that" } else { "there is no topic" });
+    }
+    Ok(())
 }
 
 /// Copies of each partition, the most of any.
