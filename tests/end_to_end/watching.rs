@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::eventually;
 use crate::common::gateway::{Gateway, Options};
 use crate::common::group::commit;
-use crate::common::http::{get, get_as};
+use crate::common::http::{ask, get, get_as};
 use crate::common::librdkafka::create_topic;
 use crate::common::member::Member;
 use crate::common::metrics::{admin, exposition};
@@ -203,14 +203,34 @@ async fn what_makes_no_sense_is_refused_and_names_that_are_not_known_are_not_ser
         assert!(status == 400 && error.contains(why), "{path}: {status} {error}");
     }
     assert_eq!(get(&gateway, &format!("/api/groups?search={}", "a".repeat(5_000))).0, 400);
+    for path in ["/api/groups/%ff", "/api/topics/%ff", "/api/group", "/api/group?id=%ff"] {
+        let (status, body) = get(&gateway, path);
+        assert!(status == 400 && body.starts_with("{\"error\":"), "{path}: {status} {body}");
+    }
+    let (status, body) = ask(&gateway, "POST", "/api/groups", "127.0.0.1");
+    assert_eq!((status, body.as_str()), (405, "{\"error\":\"only GET is answered here\"}"));
     for path in ["/api/groups/nosuch", "/api/groups/", "/api/topics/nosuch", "/api/nosuch", "/api/topics/%2e%2e"] {
         let (status, body) = get(&gateway, path);
         assert!(status == 404 && body.starts_with("{\"error\":"), "{path}: {status} {body}");
     }
     for (host, status) in [("localhost:1", 200), ("gw.example.com", 200), ("evil.example.com", 421)] {
         eventually(host, || get_as(&gateway, "/api/groups", host).0 == status).await;
+        assert!(get_as(&gateway, "/api/groups", host).1.starts_with('{'), "{host}");
         assert_eq!(get_as(&gateway, "/healthz", host).0, 200, "probes and scrapers come by any name");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_whose_names_are_no_part_of_a_path_are_told_of_by_id() {
+    let gateway = Gateway::start(options(2));
+    create_topic(&gateway, "t", 1).await;
+    let mut raw = Raw::connect(gateway.bootstrap());
+    for (name, id) in [("", ""), (".", "."), ("..", ".."), ("a/b?c&d=e", "a%2Fb%3Fc%26d%3De")] {
+        commit(&mut raw, name, "t", &[(0, 0)]);
+        let group = api(&gateway, &format!("/api/group?id={id}"));
+        assert_eq!((&group["group"], &group["partitions_total"]), (&name.into(), &1.into()), "{group}");
+    }
+    assert_eq!(get(&gateway, "/api/group?id=nosuch").0, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

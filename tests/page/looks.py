@@ -173,8 +173,8 @@ def hostile(stage):
     """Names that are markup, code, or look like something else are shown as what they are, and nothing else happens."""
     pages = {"overview": "#/", "groups": "#/groups", "topics": "#/topics"}
     for at, name in enumerate(HOSTILE):
+        pages[f"group{at}"] = f"#/groups/{urllib.parse.quote(name, safe='')}"
         if name not in ("", ".."):
-            pages[f"group{at}"] = f"#/groups/{urllib.parse.quote(name, safe='')}"
             pages[f"topic{at}"] = f"#/topics/{urllib.parse.quote(name, safe='')}"
 
     def look(page, name):

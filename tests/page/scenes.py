@@ -162,13 +162,15 @@ def topic(name, names, readers):
 def routed(now, path, whole, rows, names, **of_group):
     """The answer to a path of the API, of these groups and topics."""
     parts = urllib.parse.urlsplit(path)
-    query = dict(urllib.parse.parse_qsl(parts.query))
+    query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
     kind, _, name = parts.path.removeprefix("/api/").partition("/")
     name = urllib.parse.unquote(name)
     if kind == "overview":
         return whole
+    if kind == "group":
+        return group(now, query["id"], rows, names, **of_group)
     if kind == "groups":
-        return group(now, name, rows, names, **of_group) if name else groups(now, query, rows)
+        return groups(now, query, rows)
     if kind == "topics":
         return topic(name, names, rows[:3]) if name else topics_list(query, names)
     return None

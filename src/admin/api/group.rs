@@ -1,4 +1,4 @@
-//! `GET /api/groups/{group}`: one group with its members and what it has committed, now.
+//! `GET /api/groups/{group}` and `/api/group?id=`: one group with its members and what it has committed, now.
 
 use serde_json::{Value, json};
 

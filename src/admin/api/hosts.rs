@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
+use serde_json::json;
 
 /// The names beside IP addresses and `localhost`; `*` for any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub async fn known_host(State(hosts): State<Arc<Hosts>>, request: Request, next:
     if named.next().is_none() && host.is_some_and(|host| hosts.knows(host)) {
         return next.run(request).await;
     }
-    let why = "this name is not known: use the address, localhost, or add the name to --admin-hosts\n";
-    (StatusCode::MISDIRECTED_REQUEST, why).into_response()
+    let why = "this name is not known: use the address, localhost, or add the name to --admin-hosts";
+    super::answered(StatusCode::MISDIRECTED_REQUEST, json!({"error": why}))
 }
 
 #[cfg(test)]

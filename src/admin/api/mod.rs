@@ -16,8 +16,10 @@ mod topics;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::{Value, json};
@@ -33,6 +35,8 @@ pub(super) enum Refused {
     Bad(String),
     /// There is no such thing: 404.
     Missing(String),
+    /// Nothing here takes another method than GET: 405.
+    NotAllowed,
     /// Shards do not answer: 503.
     Unavailable,
 }
@@ -50,12 +54,14 @@ pub fn router(watch: Arc<Watch>, hosts: Arc<Hosts>) -> Router {
     Router::new()
         .route("/api/overview", get(overview_page))
         .route("/api/groups", get(groups_page))
-        .route("/api/groups/", get(async |state, query| group_page(Path(String::new()), state, query).await))
+        .route("/api/group", get(group_by_id))
+        .route("/api/groups/", get(async |state, query| group_page(Ok(Path(String::new())), state, query).await))
         .route("/api/groups/{group}", get(group_page))
         .route("/api/topics", get(topics_page))
         .route("/api/topics/{topic}", get(topic_page))
         .route("/api/{*other}", get(nothing))
-        .layer(axum::middleware::from_fn_with_state(hosts, known_host))
+        .method_not_allowed_fallback(async || respond(Err(Refused::NotAllowed)))
+        .layer(from_fn_with_state(hosts, known_host))
         .with_state(watch)
 }
 
@@ -67,10 +73,21 @@ async fn groups_page(State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery)
     respond(groups::groups(&watch, query.as_deref()).await)
 }
 
-async fn group_page(Path(group): Path<String>, State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
-    let asked = query::Query::parse(query.as_deref(), &[]).map_err(Refused::Bad);
+/// Of any name, also of those that a path cannot have in it: clients take `.` and `..` out of paths, however encoded.
+async fn group_by_id(State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
+    let asked = query::Query::parse(query.as_deref(), &["id"]).and_then(|query| {
+        let missing = || "id is missing: /api/group?id=GROUP".to_string();
+        query.given("id").map(str::to_string).ok_or_else(missing)
+    });
     respond(match asked {
-        Ok(_) => group::group(&watch, &group).await,
+        Ok(group) => group::group(&watch, &group).await,
+        Err(why) => Err(Refused::Bad(why)),
+    })
+}
+
+async fn group_page(name: Named, State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
+    respond(match named(name, query.as_deref()) {
+        Ok(group) => group::group(&watch, &group).await,
         Err(refused) => Err(refused),
     })
 }
@@ -79,16 +96,26 @@ async fn topics_page(State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery)
     respond(topics::topics(&watch, query.as_deref()).await)
 }
 
-async fn topic_page(Path(topic): Path<String>, State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
-    let asked = query::Query::parse(query.as_deref(), &[]).map_err(Refused::Bad);
-    respond(match asked {
-        Ok(_) => topic::topic(&watch, &topic).await,
+async fn topic_page(name: Named, State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
+    respond(match named(name, query.as_deref()) {
+        Ok(topic) => topic::topic(&watch, &topic).await,
         Err(refused) => Err(refused),
     })
 }
 
+/// The name at the end of a path, if it can be read.
+type Named = Result<Path<String>, PathRejection>;
+
+/// That name, where the path has no query.
+fn named(name: Named, query: Option<&str>) -> Result<String, Refused> {
+    query::Query::parse(query, &[]).map_err(Refused::Bad)?;
+    let wrong = |_| Refused::Bad("the name in the path is not percent-encoded UTF-8".into());
+    name.map(|Path(name)| name).map_err(wrong)
+}
+
 async fn nothing() -> Response {
-    let there = "there are /api/overview, /api/groups, /api/groups/GROUP, /api/topics and /api/topics/TOPIC";
+    let there = "there are /api/overview, /api/groups, /api/groups/GROUP, /api/group?id=GROUP, /api/topics and \
+                 /api/topics/TOPIC";
     respond(Err(Refused::Missing(there.into())))
 }
 
@@ -97,10 +124,15 @@ fn respond(answer: Answer) -> Response {
         Ok(body) => (StatusCode::OK, body),
         Err(Refused::Bad(why)) => (StatusCode::BAD_REQUEST, json!({"error": why})),
         Err(Refused::Missing(why)) => (StatusCode::NOT_FOUND, json!({"error": why})),
+        Err(Refused::NotAllowed) => (StatusCode::METHOD_NOT_ALLOWED, json!({"error": "only GET is answered here"})),
         Err(Refused::Unavailable) => {
             (StatusCode::SERVICE_UNAVAILABLE, json!({"error": "shards do not answer: see /readyz"}))
         }
     };
+    answered(status, body)
+}
+
+fn answered(status: StatusCode, body: Value) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "application/json"),
         (header::CACHE_CONTROL, "no-store"),

@@ -38,7 +38,12 @@ impl Query {
 
     /// A value, where it is given and not empty.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(other, value)| other == name && !value.is_empty()).map(|(_, value)| value.as_str())
+        self.given(name).filter(|value| !value.is_empty())
+    }
+
+    /// A value that may be empty, where it is given.
+    pub fn given(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// One of these, or the first.

@@ -17,11 +17,12 @@ const LIST_MS = 5_000;
 const main = document.getElementById('main');
 const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
 
-/// What the address asks for: `#/groups/billing`, `#/groups?search=b`, `#/shards/3`, `#/topics`.
+/// What the address asks for: `#/groups/billing`, `#/groups?search=b`, `#/shards/3`, `#/topics`. A group may be called
+/// nothing: `#/groups/`.
 const route = () => {
   const [path, query = ''] = location.hash.slice(1).split(/\?([^]*)/);
   const [, kind = '', name] = path.split('/');
-  return { kind: kind || 'overview', name: name == null || name === '' ? null : decoded(name), query: new URLSearchParams(query) };
+  return { kind: kind || 'overview', name: name == null || (name === '' && kind !== 'groups') ? null : decoded(name), query: new URLSearchParams(query) };
 };
 
 const PAGES = {
@@ -29,7 +30,7 @@ const PAGES = {
   shards: { part: 'overview', title: ({ name }) => `Shard ${name}`, draw: (_, all, now, { name }) => shardPage(all, name || '0') },
   groups: {
     part: 'groups', title: ({ name }) => name ?? 'Groups', period: ({ name }) => (name == null ? LIST_MS : OVERVIEW_MS),
-    path: ({ name, query }) => (name == null ? groupsPath(query) : `api/groups/${encodeURIComponent(name)}`),
+    path: ({ name, query }) => (name == null ? groupsPath(query) : `api/group?id=${encodeURIComponent(name)}`),
     draw: (answer, _, now, { name, query }) => (name == null ? groupsPage(answer, now, query) : groupPage(answer, now, name)),
   },
   topics: {

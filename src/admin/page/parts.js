@@ -7,11 +7,10 @@ export const WORDS = { ok: 'Healthy', warning: 'Warning', critical: 'Critical' }
 
 export const sign = (status) => h('span', { class: `sign ${status}`, 'aria-hidden': 'true' }, SIGNS[status] || SIGNS.stale);
 
-/// Where a group's or topic's own page is. A name of dots alone is no part of a path that browsers send.
-const linked = (kind, name) => (name === '' || name === '.' || name === '..' ? named(name)
-  : h('a', { href: `#/${kind}/${encodeURIComponent(name.toWellFormed())}` }, named(name)));
+/// Where a group's or topic's own page is. No topic is called nothing or dots alone, which are no part of a path.
+const linked = (kind, name) => h('a', { href: `#/${kind}/${encodeURIComponent(name.toWellFormed())}` }, named(name));
 export const groupLink = (name) => linked('groups', name);
-export const topicLink = (name) => linked('topics', name);
+export const topicLink = (name) => (['', '.', '..'].includes(name) ? named(name) : linked('topics', name));
 export const shardLink = (shard) => (shard == null ? NONE : h('a', { href: `#/shards/${shard}` }, `${shard}`));
 
 /// What a finding is about, as a link where there is a page for it.
