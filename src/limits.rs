@@ -76,11 +76,22 @@ pub const SHARE_OF_CENSUS: u32 = 20;
 /// Partitions whose lag `/metrics` shows, where it shows any: those that lag the most.
 pub const METRICS_PARTITION_SERIES_MAX: usize = 10_000;
 
-/// Connections to the admin port: a few scrapers and people, so that it cannot eat the descriptors.
+/// Connections to the admin port: a few scrapers and people, so that it cannot eat the descriptors. For one more, the one
+/// that has waited longest for its client is closed.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 
-/// How long an admin connection may take to send a request's head, or stay idle between two.
-pub const ADMIN_HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Requests of `/metrics` and `/api` that are answered at a time: fewer than there may be connections, so that there is
+/// always one that gives its place to whoever asks for health.
+pub const ADMIN_QUESTIONS_MAX: usize = 32;
+
+const _: () = assert!(ADMIN_QUESTIONS_MAX < ADMIN_CONNECTIONS_MAX);
+
+/// How long an admin connection may take to send a request's head, or stay idle between two. No round number: who asks
+/// every 5, 10 or 15 s shall not find the connection closing at that moment.
+pub const ADMIN_HEADER_TIMEOUT: Duration = Duration::from_secs(7);
+
+/// How long the API may take to answer: less than the live page waits.
+pub const API_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// How long an admin connection may leave an answer unread: one that sleeps, or that nobody looks at any more, gives its
 /// place to others.

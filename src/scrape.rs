@@ -19,7 +19,7 @@ use ringgate_runtime::{FileThreads, ShardStats};
 use ringgate_shards::call::ReportCall;
 use ringgate_shards::metrics::ShardReport;
 
-use crate::admin::{Family, MetricsSource};
+use crate::admin::{Family, LimitsMet, MetricsSource};
 use crate::desks::{Desks, Here};
 use crate::iggy;
 use crate::net::accept::{ConnectionCount, Front};
@@ -120,6 +120,7 @@ pub struct Source {
     counts: Arc<ConnectionCount>,
     readiness: Arc<Readiness>,
     watch: Arc<Watch>,
+    admin_limits: Arc<LimitsMet>,
 }
 
 impl Source {
@@ -129,8 +130,9 @@ impl Source {
         counts: Arc<ConnectionCount>,
         readiness: Arc<Readiness>,
         watch: Arc<Watch>,
+        admin_limits: Arc<LimitsMet>,
     ) -> Source {
-        Source { scrapes, counts, readiness, watch }
+        Source { scrapes, counts, readiness, watch, admin_limits }
     }
 }
 
@@ -141,7 +143,8 @@ impl MetricsSource for Source {
     fn scrape(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>> {
         Box::pin(async {
             let shards = self.scrapes.ask().await;
-            let mut all = families(&shards, self.scrapes.stats(), self.counts.open(), self.scrapes.queued_file_jobs());
+            let (stats, file_jobs) = (self.scrapes.stats(), self.scrapes.queued_file_jobs());
+            let mut all = families(&shards, stats, self.counts.open(), file_jobs, &self.admin_limits);
             all.extend(self.watch.families());
             all
         })
@@ -177,7 +180,13 @@ fn unready(report: &ShardReport) -> Option<String> {
     (!report.groups_are_listed).then(|| format!("shard {shard} has not loaded all of Iggy's groups yet"))
 }
 
-fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usize, file_jobs: usize) -> Vec<Family> {
+fn families(
+    shards: &[ShardScrape],
+    stats: &[Arc<ShardStats>],
+    connections: usize,
+    file_jobs: usize,
+    admin_limits: &LimitsMet,
+) -> Vec<Family> {
     let mut all = vec![
         Family::gauge("ringgate_open_connections", "Connections of all shards.").with(&[], connections),
         Family::gauge("ringgate_file_jobs_queued", "File jobs that no thread has taken.").with(&[], file_jobs),
@@ -234,6 +243,13 @@ fn families(shards: &[ShardScrape], stats: &[Arc<ShardStats>], connections: usiz
         for &(limit, count) in shard.limits_hit.iter().chain(&shard.report.limits_hit) {
             limits.push(&[("shard", &number), ("limit", limit)], count);
         }
+    }
+    all.push(limits);
+    // The admin port is no shard's.
+    let name = "ringgate_admin_limit_hit_total";
+    let mut limits = Family::counter(name, "How often a limit of the admin port was met: see Watching.");
+    for (limit, count) in admin_limits.iter() {
+        limits.push(&[("limit", limit)], count);
     }
     all.push(limits);
 

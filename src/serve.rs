@@ -131,10 +131,11 @@ pub fn run(config: Config) -> Result<(), ServeError> {
             let (scrapes, counts, readiness) = (scrapes, counts.clone(), readiness.clone());
             let watch = Watch::new(desks.clone(), scrapes.clone(), counts.clone(), readiness.clone(), config.watch());
             let watch = Arc::new(watch);
-            let source = Source::new(scrapes, counts, readiness, watch.clone());
+            let limits_met = Arc::new(admin::LimitsMet::default());
+            let source = Source::new(scrapes, counts, readiness, watch.clone(), limits_met.clone());
             let hosts = Hosts::new(config.admin_hosts.as_deref().unwrap_or_default());
             let api = admin::api::router(watch.clone(), Arc::new(hosts));
-            Some((admin::start(address, Arc::new(source), api, watch.clone().run())?, watch))
+            Some((admin::start(address, Arc::new(source), limits_met, api, watch.clone().run())?, watch))
         }
         None => None,
     };

@@ -1,27 +1,31 @@
 //! `--admin-listen`: `/`, a page for people, `/metrics`, `/healthz` and `/readyz` over HTTP, on one control thread.
 //!
 //! Nothing here reads a shard's state: a [`MetricsSource`] asks the shards and is given a deadline, so that
-//! a shard that does not answer fails the scrape and nothing else. Nobody is asked who they are; connections
-//! and the time they take to ask are bounded.
+//! a shard that does not answer fails the scrape and nothing else. Nobody is asked who they are; connections,
+//! the time they take to ask and what is asked at a time are bounded, and none of that keeps `/healthz` waiting.
 
 pub mod api;
 mod metrics;
 mod page;
+mod places;
 
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -29,11 +33,13 @@ use socket2::SockRef;
 use tokio::sync::{Semaphore, oneshot};
 
 pub use metrics::{CONTENT_TYPE, Family, Kind, Number, exposition};
+pub use places::LimitsMet;
 
 use crate::limits::{
-    ADMIN_ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_HEADER_TIMEOUT, ADMIN_SEND_TIMEOUT, ADMIN_STOP_TIMEOUT,
-    SCRAPE_TIMEOUT,
+    ADMIN_ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_HEADER_TIMEOUT, ADMIN_QUESTIONS_MAX, ADMIN_SEND_TIMEOUT,
+    ADMIN_STOP_TIMEOUT, SCRAPE_TIMEOUT,
 };
+use places::Places;
 
 /// Where the admin port gets its answers.
 pub trait MetricsSource: Send + Sync + 'static {
@@ -62,28 +68,38 @@ pub struct Admin {
 struct Bounds {
     scrape_timeout: Duration,
     connections_max: usize,
+    questions_max: usize,
+    header_timeout: Duration,
     send_timeout: Duration,
 }
 
-const BOUNDS: Bounds =
-    Bounds { scrape_timeout: SCRAPE_TIMEOUT, connections_max: ADMIN_CONNECTIONS_MAX, send_timeout: ADMIN_SEND_TIMEOUT };
+const BOUNDS: Bounds = Bounds {
+    scrape_timeout: SCRAPE_TIMEOUT,
+    connections_max: ADMIN_CONNECTIONS_MAX,
+    questions_max: ADMIN_QUESTIONS_MAX,
+    header_timeout: ADMIN_HEADER_TIMEOUT,
+    send_timeout: ADMIN_SEND_TIMEOUT,
+};
 
-/// Takes the port and serves it on a thread of its own, with `more` than is here, and does what is `beside` it there.
+/// Takes the port and serves it on a thread of its own, with `more` than is here, and does what is `beside` it there;
+/// counts in `met` how often clients met its bounds.
 ///
 /// # Errors
 /// The port is taken, by its address, or a thread cannot be had.
 pub fn start(
     address: SocketAddr,
     source: Arc<dyn MetricsSource>,
+    met: Arc<LimitsMet>,
     more: Router,
     beside: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<Admin> {
-    start_with(address, source, BOUNDS, more, beside)
+    start_with(address, source, met, BOUNDS, more, beside)
 }
 
 fn start_with(
     address: SocketAddr,
     source: Arc<dyn MetricsSource>,
+    met: Arc<LimitsMet>,
     bounds: Bounds,
     more: Router,
     beside: impl Future<Output = ()> + Send + 'static,
@@ -94,12 +110,14 @@ fn start_with(
     let address = listener.local_addr().map_err(named)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (stop, stopped) = oneshot::channel();
-    let router = router(Shared { source, scrape_timeout: bounds.scrape_timeout }).merge(more);
+    let questions = Questions { free: Arc::new(Semaphore::new(bounds.questions_max)), met: met.clone() };
+    let router = router(Shared { source, scrape_timeout: bounds.scrape_timeout }, more, questions);
+    let places = Places::new(bounds.connections_max, met);
     let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
         runtime.block_on(async move {
             tokio::spawn(beside);
             match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => serve(listener, router, bounds, stopped).await,
+                Ok(listener) => serve(listener, router, places, bounds, stopped).await,
                 Err(error) => tracing::error!(%error, "the admin port cannot be served"),
             }
         });
@@ -123,21 +141,26 @@ impl Admin {
     }
 }
 
-async fn serve(listener: tokio::net::TcpListener, router: Router, bounds: Bounds, mut stopped: oneshot::Receiver<()>) {
-    let connections = Arc::new(Semaphore::new(bounds.connections_max));
+async fn serve(
+    listener: tokio::net::TcpListener,
+    router: Router,
+    places: Arc<Places>,
+    bounds: Bounds,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = async {
-            // The semaphore is never closed; a connection holds its permit for as long as it lasts.
-            let permit = connections.clone().acquire_owned().await;
-            (listener.accept().await, permit)
+            let (stream, _) = listener.accept().await?;
+            // Only now, since nobody is to be closed for a connection that does not come.
+            io::Result::Ok((stream, places.take().await))
         };
-        let (accepted, permit) = tokio::select! {
+        let accepted = tokio::select! {
             accepted = accepted => accepted,
             _ = &mut stopped => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, (place, needed)) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "the admin port cannot accept");
                 tokio::time::sleep(ADMIN_ACCEPT_PAUSE).await;
@@ -149,15 +172,29 @@ async fn serve(listener: tokio::net::TcpListener, router: Router, bounds: Bounds
             tracing::debug!(%error, "an admin connection failed");
             continue;
         }
+        let (routed, its_place) = (TowerToHyperService::new(router.clone()), place.clone());
+        let service = service_fn(move |request| {
+            let (answering, answer) = (its_place.answering(), routed.call(request));
+            async move {
+                let _answering = answering;
+                answer.await
+            }
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(ADMIN_HEADER_TIMEOUT)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+            .header_read_timeout(bounds.header_timeout)
+            .serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            let _permit = permit;
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "an admin connection failed");
+            let _place = place;
+            tokio::select! {
+                biased;
+                _ = needed => tracing::debug!("an admin connection gave its place to another"),
+                ended = connection => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "an admin connection failed");
+                    }
+                }
             }
         });
     }
@@ -173,19 +210,45 @@ struct Shared {
     scrape_timeout: Duration,
 }
 
-fn router(shared: Shared) -> Router {
-    Router::new()
+/// What may be asked at a time of all that takes time.
+#[derive(Clone)]
+struct Questions {
+    free: Arc<Semaphore>,
+    met: Arc<LimitsMet>,
+}
+
+fn router(shared: Shared, more: Router, questions: Questions) -> Router {
+    // Health is not among what may be refused.
+    let asking = Router::new()
         .route("/metrics", get(metrics_page))
+        .with_state(shared.clone())
+        .merge(more)
+        .route_layer(from_fn_with_state(questions, bounded));
+    Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .merge(page::routes())
+        .with_state(shared)
+        .merge(asking)
         .fallback(async || {
             (
                 StatusCode::NOT_FOUND,
                 "there are /, /metrics, /healthz, /readyz, /api/overview, /api/groups and /api/topics\n",
             )
         })
-        .with_state(shared)
+}
+
+async fn bounded(State(questions): State<Questions>, request: Request, next: Next) -> Response {
+    let Ok(_permit) = questions.free.try_acquire() else {
+        questions.met.questions.fetch_add(1, Ordering::Relaxed);
+        let why = "too many requests are being answered: ask again";
+        return if request.uri().path().starts_with("/api/") {
+            api::unavailable(why)
+        } else {
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")).into_response()
+        };
+    };
+    next.run(request).await
 }
 
 async fn metrics_page(State(shared): State<Shared>) -> Response {
@@ -219,7 +282,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::time::Instant;
 
     use super::*;
 
@@ -228,6 +292,8 @@ mod tests {
     #[derive(Default)]
     struct Source {
         stalled: AtomicBool,
+        /// Scrapes that have begun.
+        scrapes: AtomicUsize,
         /// More of `up`.
         samples: AtomicUsize,
         missing: Mutex<Vec<String>>,
@@ -235,6 +301,7 @@ mod tests {
 
     impl MetricsSource for Source {
         fn scrape(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>> {
+            self.scrapes.fetch_add(1, Ordering::SeqCst);
             Box::pin(async {
                 if self.stalled.load(Ordering::SeqCst) {
                     std::future::pending::<()>().await;
@@ -261,14 +328,26 @@ mod tests {
         }
     }
 
+    /// Deadlines that no test comes to, where it is not about them.
+    const BOUNDS: Bounds = Bounds {
+        scrape_timeout: Duration::from_millis(50),
+        connections_max: CONNECTIONS,
+        questions_max: CONNECTIONS - 1,
+        header_timeout: Duration::from_secs(600),
+        send_timeout: Duration::from_secs(600),
+    };
+
     fn started(source: &Arc<Source>) -> Admin {
+        started_with(source, &Arc::default(), BOUNDS)
+    }
+
+    fn started_with(source: &Arc<Source>, met: &Arc<LimitsMet>, bounds: Bounds) -> Admin {
         let any = "127.0.0.1:0".parse().unwrap();
-        let bounds = Bounds {
-            scrape_timeout: Duration::from_millis(50),
-            connections_max: CONNECTIONS,
-            send_timeout: Duration::from_millis(300),
-        };
-        start_with(any, source.clone(), bounds, Router::new(), async {}).unwrap()
+        start_with(any, source.clone(), met.clone(), bounds, Router::new(), async {}).unwrap()
+    }
+
+    fn met(met: &LimitsMet, name: &str) -> u64 {
+        met.iter().find(|(limit, _)| *limit == name).unwrap().1
     }
 
     fn connected(admin: &Admin) -> TcpStream {
@@ -329,14 +408,72 @@ mod tests {
     fn connections_that_read_nothing_give_way_to_others() {
         let source = Arc::new(Source::default());
         source.samples.store(3_000, Ordering::SeqCst);
-        let admin = started(&source);
+        let limits = Arc::default();
+        let admin = started_with(&source, &limits, BOUNDS);
         let asks = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n".repeat(200);
         let deaf: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connected(&admin)).collect();
         for mut stream in &deaf {
             stream.write_all(asks.as_bytes()).unwrap();
         }
         assert!(got(&admin, "/healthz").starts_with("HTTP/1.1 200"));
+        assert_eq!(met(&limits, "connections"), 1);
         drop(deaf);
+        admin.stop();
+    }
+
+    #[test]
+    fn half_requests_that_hold_every_connection_keep_nobody_from_asking_for_health() {
+        let limits = Arc::default();
+        let admin = started_with(&Arc::default(), &limits, BOUNDS);
+        let half: Vec<TcpStream> = (0..CONNECTIONS).map(|_| connected(&admin)).collect();
+        for mut stream in &half {
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nHo").unwrap();
+        }
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            assert!(got(&admin, path).starts_with("HTTP/1.1 200"), "{path}");
+        }
+        // The oldest gave its place to the first of the three, which left it to the others.
+        assert_eq!(met(&limits, "connections"), 1);
+        let mut rest = Vec::new();
+        assert!((&half[0]).read_to_end(&mut rest).is_err() || rest.is_empty());
+        (&half[1]).write_all(b"st: a\r\nConnection: close\r\n\r\n").unwrap();
+        (&half[1]).read_to_end(&mut rest).unwrap();
+        assert!(rest.starts_with(b"HTTP/1.1 200"), "the others go on");
+        admin.stop();
+    }
+
+    #[test]
+    fn a_request_that_is_not_sent_whole_in_time_is_given_up() {
+        let bounds = Bounds { header_timeout: Duration::from_millis(100), ..BOUNDS };
+        let admin = started_with(&Arc::default(), &Arc::default(), bounds);
+        let mut half = connected(&admin);
+        half.write_all(b"GET /healthz HTTP/1.1\r\nHo").unwrap();
+        let mut answer = String::new();
+        half.read_to_string(&mut answer).unwrap();
+        assert!(!answer.contains("200"), "{answer}");
+        admin.stop();
+    }
+
+    #[test]
+    fn questions_to_shards_that_do_not_answer_are_refused_beyond_some_and_health_is_not() {
+        let source = Arc::new(Source::default());
+        source.stalled.store(true, Ordering::SeqCst);
+        let limits = Arc::default();
+        let admin = started_with(&source, &limits, Bounds { scrape_timeout: Duration::from_secs(600), ..BOUNDS });
+        let asking: Vec<TcpStream> = (1..CONNECTIONS).map(|_| connected(&admin)).collect();
+        for mut stream in &asking {
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        while source.scrapes.load(Ordering::SeqCst) < asking.len() {
+            assert!(Instant::now() < end, "both are asked");
+            std::thread::yield_now();
+        }
+        let answer = got(&admin, "/metrics");
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("ask again\n"), "{answer}");
+        assert_eq!(met(&limits, "questions"), 1);
+        assert!(got(&admin, "/healthz").contains("shard 1 is stalled"));
+        drop(asking);
         admin.stop();
     }
 
@@ -360,7 +497,9 @@ mod tests {
     fn a_taken_port_is_refused_by_name() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        let error = start(address, Arc::new(Source::default()), Router::new(), async {}).map(|_| ()).unwrap_err();
+        let error = start(address, Arc::new(Source::default()), Arc::default(), Router::new(), async {})
+            .map(|_| ())
+            .unwrap_err();
         assert!(error.to_string().contains(&format!("admin_listen {address}")), "{error}");
     }
 }

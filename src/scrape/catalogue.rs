@@ -8,7 +8,7 @@ use ringgate_shards::metrics::{LogKind, ShardReport, limit_names};
 use ringgate_shards::store::iggy::LaneReport;
 
 use super::{IggyScrape, ShardScrape};
-use crate::admin::Family;
+use crate::admin::{Family, LimitsMet};
 use crate::api::ErrorCounts;
 use crate::net::limit_hits::LimitHits;
 use crate::net::request_stats::ApiStats;
@@ -16,7 +16,7 @@ use crate::net::request_stats::ApiStats;
 /// All families, as of a shard on which everything has happened once, with an Iggy listener and a lane to Iggy. Their
 /// names, helps and labels are those of any scrape; their values are nobody's.
 pub fn families() -> Vec<Family> {
-    let mut all = super::families(&[shard()], &[Arc::new(ShardStats::default())], 1, 1);
+    let mut all = super::families(&[shard()], &[Arc::new(ShardStats::default())], 1, 1, &LimitsMet::default());
     all.extend(crate::watch::lag::example());
     all
 }

@@ -102,7 +102,21 @@ fn bounds() -> String {
         ("Bytes of a configuration file", whole(front::CONFIG_FILE_BYTES_MAX), "the start is refused"),
         ("Open files that a start needs", whole(front::OPEN_FILES_MIN), "the start is refused"),
         ("Open files kept apart from client connections", whole(front::DESCRIPTORS_RESERVED), "see `max_connections`"),
-        ("Connections to the admin port", whole(front::ADMIN_CONNECTIONS_MAX), "the next waits"),
+        (
+            "Connections to the admin port",
+            whole(front::ADMIN_CONNECTIONS_MAX),
+            "for the next, the one that has waited longest for its client is closed",
+        ),
+        (
+            "Requests of `/metrics` and `/api` that are answered at a time",
+            whole(front::ADMIN_QUESTIONS_MAX),
+            "503; `/healthz` and `/readyz` are answered",
+        ),
+        (
+            "How long a connection to the admin port may take to send a request's head, or be idle, s",
+            whole(front::ADMIN_HEADER_TIMEOUT.as_secs()),
+            "it is closed",
+        ),
         ("Log lines that wait for stderr", whole(front::LOG_LINES_QUEUED), "lines are dropped"),
         (
             "Log lines of a shard about closed, and about refused connections, a second",

@@ -234,6 +234,25 @@ async fn groups_whose_names_are_no_part_of_a_path_are_told_of_by_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_requests_on_every_admin_connection_keep_nobody_from_asking_for_health() {
+    let gateway = Gateway::start(options(1));
+    let halves: Vec<TcpStream> = (0..200)
+        .map(|_| {
+            let mut half = TcpStream::connect(admin(&gateway)).expect("connect");
+            half.write_all(b"GET /healthz HTTP/1.1\r\nHost:").expect("half a request");
+            half
+        })
+        .collect();
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(get(&gateway, path).0, 200, "{path}");
+    }
+    let met = "ringgate_admin_limit_hit_total{limit=\"connections\"} ";
+    let count = exposition(&gateway).lines().find_map(|line| line.strip_prefix(met)?.parse::<u64>().ok());
+    assert!(count.is_some_and(|count| count >= 200 - 64), "{count:?}");
+    drop(halves);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_of_the_consumer_protocol_is_shown_with_what_its_members_have() {
     let quick = options(2).set("consumer-heartbeat-interval", "100ms").set("consumer-assignment-interval", 0);
     let gateway = Gateway::start(quick.set("metrics-partition-lag", true));

@@ -17,15 +17,16 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Path, RawQuery, Request, State};
 use axum::http::{StatusCode, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::{Value, json};
 
 pub use hosts::{Hosts, known_host};
 
+use crate::limits::API_TIMEOUT;
 use crate::watch::Watch;
 use crate::watch::detail::Unanswered;
 
@@ -61,8 +62,14 @@ pub fn router(watch: Arc<Watch>, hosts: Arc<Hosts>) -> Router {
         .route("/api/topics/{topic}", get(topic_page))
         .route("/api/{*other}", get(nothing))
         .method_not_allowed_fallback(async || respond(Err(Refused::NotAllowed)))
+        .layer(from_fn(in_time))
         .layer(from_fn_with_state(hosts, known_host))
         .with_state(watch)
+}
+
+/// A shard that does not answer keeps nobody's place for good.
+async fn in_time(request: Request, next: Next) -> Response {
+    tokio::time::timeout(API_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| respond(Err(Refused::Unavailable)))
 }
 
 async fn overview_page(State(watch): State<Arc<Watch>>, RawQuery(query): RawQuery) -> Response {
@@ -119,15 +126,18 @@ async fn nothing() -> Response {
     respond(Err(Refused::Missing(there.into())))
 }
 
+/// 503, and why.
+pub(super) fn unavailable(why: &str) -> Response {
+    answered(StatusCode::SERVICE_UNAVAILABLE, json!({"error": why}))
+}
+
 fn respond(answer: Answer) -> Response {
     let (status, body) = match answer {
         Ok(body) => (StatusCode::OK, body),
         Err(Refused::Bad(why)) => (StatusCode::BAD_REQUEST, json!({"error": why})),
         Err(Refused::Missing(why)) => (StatusCode::NOT_FOUND, json!({"error": why})),
         Err(Refused::NotAllowed) => (StatusCode::METHOD_NOT_ALLOWED, json!({"error": "only GET is answered here"})),
-        Err(Refused::Unavailable) => {
-            (StatusCode::SERVICE_UNAVAILABLE, json!({"error": "shards do not answer: see /readyz"}))
-        }
+        Err(Refused::Unavailable) => return unavailable("shards do not answer: see /readyz"),
     };
     answered(status, body)
 }
