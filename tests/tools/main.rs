@@ -42,6 +42,8 @@ async fn tool(gateway: &Gateway, line: &str) -> Output {
 /// What it said on stdout, and its exit code.
 async fn told(gateway: &Gateway, line: &str) -> (String, i32) {
     let output = tool(gateway, line).await;
+    // For whoever reads why a test failed.
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
     (String::from_utf8(output.stdout).expect("text"), output.status.code().expect("an exit code"))
 }
 
@@ -54,9 +56,10 @@ async fn refused(gateway: &Gateway, line: &str) -> String {
 
 /// The document that it printed, having succeeded.
 async fn document(gateway: &Gateway, line: &str) -> Value {
-    let (text, code) = told(gateway, &format!("{line} --json")).await;
-    assert_eq!(code, 0, "{line}: {text}");
-    let document: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"));
+    let output = tool(gateway, &format!("{line} --json")).await;
+    assert!(output.status.success(), "{line}: {output:?}");
+    let document: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{line}: {error}: {output:?}"));
     assert_eq!(document["version"], 1);
     assert_eq!(document["errors"], Value::Array(Vec::new()), "{line}");
     document

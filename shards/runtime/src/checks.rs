@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::limits::MEMLOCK_BYTES_MIN;
+use crate::memory::despite_a_moments_lack;
 
 /// The CPUs that this process may run on, in order.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
@@ -32,28 +33,38 @@ pub fn check_host() -> io::Result<()> {
 /// # Errors
 /// Why there is none, or what it cannot do, and what to do about it.
 pub fn check_io_uring() -> io::Result<()> {
-    // The kernel's `io_uring_params`: 120 bytes, all zero for a plain ring.
-    let mut params = [0u64; 15];
-    // SAFETY: the kernel reads and writes 120 bytes at `params`, which is that large and 8-byte aligned.
-    let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 8, params.as_mut_ptr()) };
-    if ring >= 0 {
-        // SAFETY: the descriptor has just been made by the kernel and nobody else knows it.
-        let ring = unsafe { OwnedFd::from_raw_fd(ring as i32) };
-        check_operations(&ring)?;
-        return check_enter(&ring);
-    }
-    let error = io::Error::last_os_error();
+    let error = match despite_a_moments_lack(small_ring) {
+        Ok(ring) => {
+            check_operations(&ring)?;
+            return check_enter(&ring);
+        }
+        Err(error) => error,
+    };
     let fix = match error.raw_os_error() {
         Some(libc::ENOSYS) => "the kernel has no io_uring: Linux 5.8 or newer is needed",
         Some(libc::EPERM) => {
             "io_uring is forbidden here: set the sysctl kernel.io_uring_disabled=0, or in a container allow \
              the io_uring_* system calls in its seccomp profile (docker: --security-opt seccomp=unconfined)"
         }
-        Some(libc::ENOMEM) => "not enough locked memory: raise `ulimit -l` (systemd: LimitMEMLOCK=infinity)",
+        Some(libc::ENOMEM) => {
+            "not enough memory, or locked memory: free some, or raise `ulimit -l` (systemd: LimitMEMLOCK=infinity)"
+        }
         Some(libc::EMFILE | libc::ENFILE) => "no file descriptors left: raise `ulimit -n`",
         _ => "io_uring_setup failed",
     };
     Err(io::Error::new(error.kind(), format!("{fix} ({error})")))
+}
+
+fn small_ring() -> io::Result<OwnedFd> {
+    // The kernel's `io_uring_params`: 120 bytes, all zero for a plain ring.
+    let mut params = [0u64; 15];
+    // SAFETY: the kernel reads and writes 120 bytes at `params`, which is that large and 8-byte aligned.
+    let ring = unsafe { libc::syscall(libc::SYS_io_uring_setup, 8, params.as_mut_ptr()) };
+    if ring < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor has just been made by the kernel and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(ring as i32) })
 }
 
 /// What the runtime asks of a ring, by the kernel's numbers: it ends the process where one is missing.

@@ -9,11 +9,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
-use glommio::{GlommioError, LocalExecutorBuilder, PoolPlacement};
+use glommio::{LocalExecutorBuilder, PoolPlacement};
 
 use crate::guard::Guard;
 use crate::interrupt;
 use crate::limits::{IO_MEMORY_BYTES, PREEMPT, RING_DEPTH, START_POKE, WARM_UP};
+use crate::memory::despite_a_moments_lack;
 use crate::slices::Began;
 use crate::wake::Ear;
 
@@ -39,7 +40,7 @@ pub struct Config {
 
 type Main = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
-type Thread = JoinHandle<Result<(), GlommioError<()>>>;
+type Thread = JoinHandle<io::Result<()>>;
 
 /// How far an executor has come.
 enum Stage {
@@ -74,15 +75,19 @@ impl Executors {
             let placement = cpu.map_or(glommio::Placement::Unbound, glommio::Placement::Fixed);
             let (main, run) = oneshot::channel::<Main>();
             let tell = tell.clone();
-            let builder = LocalExecutorBuilder::new(placement)
-                .spin_before_park(config.spin)
-                .io_memory(IO_MEMORY_BYTES)
-                .ring_depth(RING_DEPTH)
-                .preempt_timer(PREEMPT)
-                .record_io_latencies(false)
-                .blocking_thread_pool_placement(PoolPlacement::Unbound(1));
+            let spin = config.spin;
+            let make = move || {
+                let builder = LocalExecutorBuilder::new(placement.clone())
+                    .spin_before_park(spin)
+                    .io_memory(IO_MEMORY_BYTES)
+                    .ring_depth(RING_DEPTH)
+                    .preempt_timer(PREEMPT)
+                    .record_io_latencies(false)
+                    .blocking_thread_pool_placement(PoolPlacement::Unbound(1));
+                builder.make().map_err(io::Error::from)
+            };
             let thread = std::thread::Builder::new().name(format!("shard-{shard}")).spawn(move || {
-                let executor = builder.make()?;
+                let executor = despite_a_moments_lack(make)?;
                 // Whoever listens no longer has given the start up, which ends `live` at once.
                 let _ = tell.send((shard, Stage::Made));
                 executor.run(loud("a shard", live(shard, tell, run)));

@@ -14,6 +14,7 @@ mod file_threads;
 mod guard;
 mod interrupt;
 pub mod limits;
+mod memory;
 mod notify;
 mod peer_close;
 mod slices;

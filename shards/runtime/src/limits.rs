@@ -103,3 +103,9 @@ pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Probes without an answer after which the connection is dead: two minutes in all, far above any stall of
 /// a network that comes back.
 pub const KEEPALIVE_PROBES: u32 = 6;
+
+/// How often a ring is tried that the kernel has no memory for.
+pub const MEMORY_TRIES: u32 = 8;
+
+/// The first pause between two tries; each is twice the one before, 1.3 s together.
+pub const MEMORY_PAUSE: Duration = Duration::from_millis(10);
