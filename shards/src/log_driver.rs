@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Shard;
 use crate::file_times::{JobKind, JobTime, LogKind};
@@ -25,6 +25,10 @@ pub trait JobLog: 'static {
     fn poll_job(&mut self) -> Option<Self::Job>;
     /// Does it. May block for long.
     fn run(job: Self::Job) -> Self::Done;
+    /// How long the write took of a job that also synced.
+    fn wrote_for(_done: &Self::Done) -> Option<Duration> {
+        None
+    }
     /// Takes in how it went.
     fn handle_done(&mut self, done: Self::Done);
     /// Asks for everything that has been appended to be synced.
@@ -91,7 +95,7 @@ impl<L: JobLog> LogDriver<L> {
                 this.jobs_out.set(this.jobs_out.get() - 1);
                 match done {
                     Ok((done, time)) => {
-                        shard.file_times.borrow_mut().count(L::KIND, kind, due, time);
+                        shard.file_times.borrow_mut().count(L::KIND, kind, due, time, L::wrote_for(&done));
                         this.log.borrow_mut().handle_done(done);
                     }
                     // The log's own state is unknown after a panic in its job.

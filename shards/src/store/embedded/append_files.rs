@@ -1,4 +1,5 @@
-//! Appending to a row of files through [`GroupCommit`]: one write and one sync out at a time, as jobs.
+//! Appending to a row of files through [`GroupCommit`]: one write and one sync out at a time, as jobs; or both as one job,
+//! where nobody waits for the write alone ([`AppendFiles::syncing_with_writes`]).
 //!
 //! What must stay true: a file is synced before anything is written to its successor. So every file but
 //! the last is whole, and what is missing there is damage and not the trace of a crash. And a file is never
@@ -8,6 +9,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
@@ -41,6 +43,10 @@ pub(crate) struct AppendFiles {
     gathered_start: bool,
     writing_start: bool,
     sync_out: bool,
+    /// A write whose sync is wanted takes it along.
+    syncs_with_writes: bool,
+    /// The write that is out syncs, too.
+    writing_syncs: bool,
     unsynced: u64,
     /// What `unsynced` was when the sync began that is out.
     syncing: u64,
@@ -59,6 +65,7 @@ pub(crate) struct WriteJob {
     files: Arc<dyn Files>,
     last: Last,
     chunks: Vec<Chunk>,
+    syncs: bool,
 }
 
 pub(crate) struct SyncJob {
@@ -67,9 +74,18 @@ pub(crate) struct SyncJob {
 
 /// How it went.
 pub(crate) enum FileDone {
-    /// The file that is written to now, and how many bytes went out.
-    Written(io::Result<(Last, u64)>),
+    Written(io::Result<Written>),
     Synced(io::Result<()>),
+}
+
+/// A write that went well.
+pub(crate) struct Written {
+    /// The file that is written to now.
+    last: Last,
+    bytes: u64,
+    took: Duration,
+    /// How the sync went that it took along.
+    synced: Option<io::Result<()>>,
 }
 
 impl AppendFiles {
@@ -82,10 +98,19 @@ impl AppendFiles {
             gathered_start: false,
             writing_start: false,
             sync_out: false,
+            syncs_with_writes: false,
+            writing_syncs: false,
             unsynced: 0,
             syncing: 0,
             failure: None,
         }
+    }
+
+    /// Writes and syncs in one job where a sync is wanted, which spares a shard's turn and a thread's wake-up between the
+    /// two. For logs whose appends all wait for the disk: one that waits for the write alone would wait for the sync
+    /// before its own.
+    pub(crate) fn syncing_with_writes(self) -> AppendFiles {
+        AppendFiles { syncs_with_writes: true, ..self }
     }
 
     pub(crate) fn push(&mut self, chunk: Chunk, end: u64) {
@@ -130,12 +155,19 @@ impl AppendFiles {
         let must_wait = self.gathered_start && self.sync_out;
         if !must_wait && let Some(chunks) = self.commit.start_write() {
             self.writing_start = std::mem::take(&mut self.gathered_start);
-            return Some(FileJob::Write(WriteJob { files: self.files.clone(), last: self.last.clone(), chunks }));
+            let syncs = self.syncs_with_writes && !self.sync_out && self.commit.is_sync_wanted();
+            self.writing_syncs = syncs;
+            return Some(FileJob::Write(WriteJob {
+                files: self.files.clone(),
+                last: self.last.clone(),
+                chunks,
+                syncs,
+            }));
         }
         if self.unsynced > UNSYNCED_BYTES {
             self.commit.request_sync();
         }
-        if !self.writing_start && self.commit.start_sync() {
+        if !self.writing_start && !self.writing_syncs && self.commit.start_sync() {
             self.sync_out = true;
             self.syncing = self.unsynced;
             return Some(FileJob::Sync(SyncJob { file: self.last.file.clone() }));
@@ -146,24 +178,45 @@ impl AppendFiles {
     pub(crate) fn handle_done(&mut self, done: FileDone) {
         match done {
             FileDone::Written(result) => {
-                self.writing_start = false;
+                (self.writing_start, self.writing_syncs) = (false, false);
                 self.commit.handle_written(result.is_ok() && self.failure.is_none());
                 match result {
-                    Ok((last, bytes)) => {
-                        self.last = last;
-                        self.unsynced += bytes;
+                    Ok(written) => {
+                        self.last = written.last;
+                        self.unsynced += written.bytes;
+                        if let Some(synced) = written.synced {
+                            self.syncing = self.unsynced;
+                            // It began when the write was done. A closed log gives out none.
+                            if self.commit.start_sync() {
+                                self.handle_synced(synced);
+                            }
+                        }
                     }
                     Err(error) => self.close(format!("a write failed: {error}")),
                 }
             }
             FileDone::Synced(result) => {
                 self.sync_out = false;
-                self.commit.handle_synced(result.is_ok() && self.failure.is_none());
-                match result {
-                    Ok(()) => self.unsynced -= std::mem::take(&mut self.syncing),
-                    Err(error) => self.close(format!("a sync failed: {error}")),
-                }
+                self.handle_synced(result);
             }
+        }
+    }
+
+    fn handle_synced(&mut self, result: io::Result<()>) {
+        self.commit.handle_synced(result.is_ok() && self.failure.is_none());
+        match result {
+            Ok(()) => self.unsynced -= std::mem::take(&mut self.syncing),
+            Err(error) => self.close(format!("a sync failed: {error}")),
+        }
+    }
+}
+
+impl FileDone {
+    /// How long the write took of a job that also synced.
+    pub(crate) fn wrote_for(&self) -> Option<Duration> {
+        match self {
+            FileDone::Written(Ok(written)) if written.synced.is_some() => Some(written.took),
+            _ => None,
         }
     }
 }
@@ -185,8 +238,9 @@ impl FileJob {
 }
 
 impl WriteJob {
-    fn run(self) -> io::Result<(Last, u64)> {
-        let WriteJob { files, mut last, chunks } = self;
+    fn run(self) -> io::Result<Written> {
+        let WriteJob { files, mut last, chunks, syncs } = self;
+        let began = Instant::now();
         let mut written = 0;
         let mut buffers = Vec::with_capacity(chunks.len());
         for chunk in chunks {
@@ -199,7 +253,9 @@ impl WriteJob {
             buffers.push(chunk.bytes);
         }
         written += flush(&mut last, &mut buffers)?;
-        Ok((last, written))
+        let took = began.elapsed();
+        let synced = syncs.then(|| last.file.sync());
+        Ok(Written { last, bytes: written, took, synced })
     }
 }
 

@@ -74,6 +74,11 @@ impl<T> GroupCommit<T> {
         }
     }
 
+    /// Whether somebody waits for a sync that has not ended.
+    pub fn is_sync_wanted(&self) -> bool {
+        self.wanted.is_some()
+    }
+
     /// What is to be written now, in order.
     pub fn start_write(&mut self) -> Option<Vec<T>> {
         if self.closed || self.writing.is_some() || self.gathered.is_empty() {

@@ -6,6 +6,7 @@ mod record;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -68,7 +69,7 @@ impl CatalogueLog {
         file.sync()?;
         files.sync_dir(parent(path))?;
         let last = Last { file, end: scanner.position() };
-        let log = CatalogueLog { appended: AppendFiles::new(files, last, records as u64) };
+        let log = CatalogueLog { appended: AppendFiles::new(files, last, records as u64).syncing_with_writes() };
         Ok(Replayed { log, catalogue, records })
     }
 
@@ -110,6 +111,10 @@ impl JobLog for CatalogueLog {
 
     fn run(job: Job) -> JobDone {
         JobDone(job.0.run())
+    }
+
+    fn wrote_for(done: &JobDone) -> Option<Duration> {
+        done.0.wrote_for()
     }
 
     fn handle_done(&mut self, done: JobDone) {

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use ringgate_group::Text;
@@ -176,7 +177,7 @@ impl CoordinatorLog {
         let (file, bytes) = live.read(&*files, &log_path(&dir, number), true)?;
         file.sync()?;
         Ok(CoordinatorLog {
-            appended: AppendFiles::new(files.clone(), Last { file, end: bytes }, 0),
+            appended: AppendFiles::new(files.clone(), Last { file, end: bytes }, 0).syncing_with_writes(),
             files,
             dir,
             config,
@@ -282,6 +283,13 @@ impl JobLog for CoordinatorLog {
             JobKind::File(job) => DoneKind::File(job.run()),
             JobKind::Compaction(job) => DoneKind::Compaction(job.run()),
         })
+    }
+
+    fn wrote_for(done: &JobDone) -> Option<Duration> {
+        match &done.0 {
+            DoneKind::File(done) => done.wrote_for(),
+            DoneKind::Compaction(_) => None,
+        }
     }
 
     fn handle_done(&mut self, done: JobDone) {

@@ -334,3 +334,33 @@ fn a_log_of_groups_that_is_damaged_is_refused() {
     let error = Engine::open(files.clone(), Path::new("/d"), config(1)).err().unwrap();
     assert!(error.to_string().contains("shard-0/00000000000000000000.log is damaged"), "{error}");
 }
+
+#[test]
+fn what_waits_for_the_disk_is_written_and_synced_by_one_job() {
+    on_both(|files, dir| {
+        let (_, mut catalogue, mut coordinators) = parts(open(&files, dir, 1));
+        let log = &mut coordinators[0];
+        let durable = log.append(vec![offset(1, 5)]).unwrap();
+        log.request_sync();
+        let job = log.poll_job().expect("it is due");
+        let later = log.append(vec![offset(1, 6), offset(2, 1)]).unwrap();
+        log.request_sync();
+        assert!(log.poll_job().is_none(), "a file is never synced twice at once");
+        log.handle_done(CoordinatorLog::run(job));
+        assert_eq!((log.written(), log.durable()), (durable, durable));
+        let job = log.poll_job().expect("what gathered is due");
+        log.handle_done(CoordinatorLog::run(job));
+        assert_eq!((log.durable(), log.poll_job().is_none()), (later, true));
+        // Where nobody waits for the disk, nothing is synced.
+        let written = log.append(vec![offset(3, 1)]).unwrap();
+        let job = log.poll_job().expect("it is due");
+        log.handle_done(CoordinatorLog::run(job));
+        assert_eq!((log.written(), log.durable(), log.poll_job().is_none()), (written, later, true));
+
+        let durable = catalogue.append(vec![CatalogueRecord::Created(topic("a", 1))]).unwrap();
+        catalogue.request_sync();
+        let job = catalogue.poll_job().expect("it is due");
+        catalogue.handle_done(CatalogueLog::run(job));
+        assert_eq!((catalogue.durable(), catalogue.poll_job().is_none()), (durable, true));
+    });
+}
