@@ -80,11 +80,14 @@ pub const METRICS_PARTITION_SERIES_MAX: usize = 10_000;
 /// that has waited longest for its client is closed.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 
-/// Requests of `/metrics` and `/api` that are answered at a time: fewer than there may be connections, so that there is
-/// always one that gives its place to whoever asks for health.
+/// Requests of `/metrics` and `/api` that are answered at a time.
 pub const ADMIN_QUESTIONS_MAX: usize = 32;
 
-const _: () = assert!(ADMIN_QUESTIONS_MAX < ADMIN_CONNECTIONS_MAX);
+/// Requests of `/readyz`, which waits for all shards, that are answered at a time.
+pub const ADMIN_READINESS_MAX: usize = 16;
+
+// There is always a connection that gives its place to whoever asks for health.
+const _: () = assert!(ADMIN_QUESTIONS_MAX + ADMIN_READINESS_MAX < ADMIN_CONNECTIONS_MAX);
 
 /// How long an admin connection may take to send a request's head, or stay idle between two. No round number: who asks
 /// every 5, 10 or 15 s shall not find the connection closing at that moment.

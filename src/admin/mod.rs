@@ -36,8 +36,8 @@ pub use metrics::{CONTENT_TYPE, Family, Kind, Number, exposition};
 pub use places::LimitsMet;
 
 use crate::limits::{
-    ADMIN_ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_HEADER_TIMEOUT, ADMIN_QUESTIONS_MAX, ADMIN_SEND_TIMEOUT,
-    ADMIN_STOP_TIMEOUT, SCRAPE_TIMEOUT,
+    ADMIN_ACCEPT_PAUSE, ADMIN_CONNECTIONS_MAX, ADMIN_HEADER_TIMEOUT, ADMIN_QUESTIONS_MAX, ADMIN_READINESS_MAX,
+    ADMIN_SEND_TIMEOUT, ADMIN_STOP_TIMEOUT, SCRAPE_TIMEOUT,
 };
 use places::Places;
 
@@ -69,6 +69,7 @@ struct Bounds {
     scrape_timeout: Duration,
     connections_max: usize,
     questions_max: usize,
+    readiness_max: usize,
     header_timeout: Duration,
     send_timeout: Duration,
 }
@@ -77,6 +78,7 @@ const BOUNDS: Bounds = Bounds {
     scrape_timeout: SCRAPE_TIMEOUT,
     connections_max: ADMIN_CONNECTIONS_MAX,
     questions_max: ADMIN_QUESTIONS_MAX,
+    readiness_max: ADMIN_READINESS_MAX,
     header_timeout: ADMIN_HEADER_TIMEOUT,
     send_timeout: ADMIN_SEND_TIMEOUT,
 };
@@ -110,8 +112,9 @@ fn start_with(
     let address = listener.local_addr().map_err(named)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (stop, stopped) = oneshot::channel();
-    let questions = Questions { free: Arc::new(Semaphore::new(bounds.questions_max)), met: met.clone() };
-    let router = router(Shared { source, scrape_timeout: bounds.scrape_timeout }, more, questions);
+    let at_most = |most| Questions { free: Arc::new(Semaphore::new(most)), met: met.clone() };
+    let (questions, readiness) = (at_most(bounds.questions_max), at_most(bounds.readiness_max));
+    let router = router(Shared { source, scrape_timeout: bounds.scrape_timeout }, more, questions, readiness);
     let places = Places::new(bounds.connections_max, met);
     let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
         runtime.block_on(async move {
@@ -185,7 +188,7 @@ async fn serve(
             .header_read_timeout(bounds.header_timeout)
             .serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
-        tokio::spawn(async move {
+        let served = async move {
             let _place = place;
             tokio::select! {
                 biased;
@@ -196,7 +199,10 @@ async fn serve(
                     }
                 }
             }
-        });
+        };
+        tokio::spawn(served);
+        // It reads what has come before others that wait to be accepted may need its place.
+        tokio::task::yield_now().await;
     }
     drop(listener);
     if tokio::time::timeout(ADMIN_STOP_TIMEOUT, graceful.shutdown()).await.is_err() {
@@ -217,8 +223,8 @@ struct Questions {
     met: Arc<LimitsMet>,
 }
 
-fn router(shared: Shared, more: Router, questions: Questions) -> Router {
-    // Health is not among what may be refused.
+fn router(shared: Shared, more: Router, questions: Questions, readiness: Questions) -> Router {
+    // Health, which waits for nobody, is not among what may be refused.
     let asking = Router::new()
         .route("/metrics", get(metrics_page))
         .with_state(shared.clone())
@@ -226,7 +232,7 @@ fn router(shared: Shared, more: Router, questions: Questions) -> Router {
         .route_layer(from_fn_with_state(questions, bounded));
     Router::new()
         .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
+        .route("/readyz", get(readyz).route_layer(from_fn_with_state(readiness, bounded)))
         .merge(page::routes())
         .with_state(shared)
         .merge(asking)
@@ -287,13 +293,16 @@ mod tests {
 
     use super::*;
 
-    const CONNECTIONS: usize = 3;
+    const CONNECTIONS: usize = 4;
+    const QUESTIONS: usize = 2;
 
     #[derive(Default)]
     struct Source {
         stalled: AtomicBool,
         /// Scrapes that have begun.
         scrapes: AtomicUsize,
+        /// As many questions whether it is ready.
+        readiness: AtomicUsize,
         /// More of `up`.
         samples: AtomicUsize,
         missing: Mutex<Vec<String>>,
@@ -319,6 +328,7 @@ mod tests {
         }
 
         fn ready(&self) -> Pin<Box<dyn Future<Output = Vec<String>> + Send + '_>> {
+            self.readiness.fetch_add(1, Ordering::SeqCst);
             Box::pin(async {
                 if self.stalled.load(Ordering::SeqCst) {
                     std::future::pending::<()>().await;
@@ -332,7 +342,8 @@ mod tests {
     const BOUNDS: Bounds = Bounds {
         scrape_timeout: Duration::from_millis(50),
         connections_max: CONNECTIONS,
-        questions_max: CONNECTIONS - 1,
+        questions_max: QUESTIONS,
+        readiness_max: 1,
         header_timeout: Duration::from_secs(600),
         send_timeout: Duration::from_secs(600),
     };
@@ -443,6 +454,21 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_closes_no_connection_whose_request_has_come() {
+        let admin = started_with(&Arc::default(), &Arc::default(), BOUNDS);
+        for _ in 0..20 {
+            let mut first = connected(&admin);
+            write!(first, "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            let burst: Vec<TcpStream> = (0..50).map(|_| connected(&admin)).collect();
+            let mut answer = String::new();
+            first.read_to_string(&mut answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            drop(burst);
+        }
+        admin.stop();
+    }
+
+    #[test]
     fn a_request_that_is_not_sent_whole_in_time_is_given_up() {
         let bounds = Bounds { header_timeout: Duration::from_millis(100), ..BOUNDS };
         let admin = started_with(&Arc::default(), &Arc::default(), bounds);
@@ -460,7 +486,7 @@ mod tests {
         source.stalled.store(true, Ordering::SeqCst);
         let limits = Arc::default();
         let admin = started_with(&source, &limits, Bounds { scrape_timeout: Duration::from_secs(600), ..BOUNDS });
-        let asking: Vec<TcpStream> = (1..CONNECTIONS).map(|_| connected(&admin)).collect();
+        let asking: Vec<TcpStream> = (0..QUESTIONS).map(|_| connected(&admin)).collect();
         for mut stream in &asking {
             stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         }
@@ -469,9 +495,17 @@ mod tests {
             assert!(Instant::now() < end, "both are asked");
             std::thread::yield_now();
         }
-        let answer = got(&admin, "/metrics");
-        assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("ask again\n"), "{answer}");
-        assert_eq!(met(&limits, "questions"), 1);
+        let mut ready = connected(&admin);
+        ready.write_all(b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        while source.readiness.load(Ordering::SeqCst) < 1 {
+            assert!(Instant::now() < end, "whether it is ready is asked");
+            std::thread::yield_now();
+        }
+        for path in ["/metrics", "/readyz"] {
+            let answer = got(&admin, path);
+            assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("ask again\n"), "{answer}");
+        }
+        assert_eq!((met(&limits, "questions"), met(&limits, "connections")), (2, 0));
         assert!(got(&admin, "/healthz").contains("shard 1 is stalled"));
         drop(asking);
         admin.stop();

@@ -14,7 +14,8 @@ use tokio::sync::{Notify, oneshot};
 pub struct LimitsMet {
     /// [`ADMIN_CONNECTIONS_MAX`](crate::limits::ADMIN_CONNECTIONS_MAX): a connection gave its place to another.
     pub(super) connections: AtomicU64,
-    /// [`ADMIN_QUESTIONS_MAX`](crate::limits::ADMIN_QUESTIONS_MAX): a request was refused.
+    /// [`ADMIN_QUESTIONS_MAX`](crate::limits::ADMIN_QUESTIONS_MAX) or
+    /// [`ADMIN_READINESS_MAX`](crate::limits::ADMIN_READINESS_MAX): a request was refused.
     pub(super) questions: AtomicU64,
 }
 

@@ -60,6 +60,8 @@ pub fn router(watch: Arc<Watch>, hosts: Arc<Hosts>) -> Router {
         .route("/api/groups/{group}", get(group_page))
         .route("/api/topics", get(topics_page))
         .route("/api/topics/{topic}", get(topic_page))
+        .route("/api", get(nothing))
+        .route("/api/", get(nothing))
         .route("/api/{*other}", get(nothing))
         .method_not_allowed_fallback(async || respond(Err(Refused::NotAllowed)))
         .layer(from_fn(in_time))

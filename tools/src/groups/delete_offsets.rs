@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::delete::{dry_run, outcome};
 use crate::cli::DeleteOffsets;
 use crate::cluster::{Cluster, passes, refused};
-use crate::group;
+use crate::group::{self, is_missing};
 use crate::offsets::{ByPartition, committed};
 use crate::output::{Failure, Output, Table};
 
@@ -47,7 +47,7 @@ pub async fn delete_offsets<W: Write>(
     let refusals = match args.execute {
         _ if going.is_empty() => BTreeMap::new(),
         true => carry_out(cluster, group, &going).await?,
-        false => would_be_refused(cluster, group, &going).await,
+        false => would_be_refused(cluster, group, &going).await?,
     };
     let beside = Map::from_iter([
         ("group".to_string(), Value::from(group.as_str())),
@@ -83,13 +83,20 @@ pub async fn delete_offsets<W: Write>(
 }
 
 /// What the coordinator would refuse, as far as can be seen: what members have been assigned they subscribe to.
-async fn would_be_refused(cluster: &Cluster, group: &str, going: &ByPartition<i64>) -> ByPartition<String> {
-    let described = group::describe(cluster, &[(group.to_string(), None)]).await.remove(group);
-    let Some(Ok(described)) = described else { return BTreeMap::new() };
+async fn would_be_refused(
+    cluster: &Cluster,
+    group: &str,
+    going: &ByPartition<i64>,
+) -> Result<ByPartition<String>, Failure> {
+    let described = match group::describe(cluster, &[(group.to_string(), None)]).await.remove(group) {
+        Some(Ok(described)) => described,
+        Some(Err(error)) if !is_missing(&error) => return Err(error.into()),
+        Some(Err(_)) | None => return Ok(BTreeMap::new()),
+    };
     let consumed: BTreeSet<&String> = described.members.iter().flat_map(|member| member.assigned.keys()).collect();
     let why = || why_refused(ResponseError::GroupSubscribedToTopic.code());
     let refused = going.iter().filter(|(topic, _)| consumed.contains(topic));
-    refused.map(|(topic, offsets)| (topic.clone(), offsets.keys().map(|at| (*at, why())).collect())).collect()
+    Ok(refused.map(|(topic, offsets)| (topic.clone(), offsets.keys().map(|at| (*at, why())).collect())).collect())
 }
 
 /// Deletes them; why some were not.
