@@ -251,6 +251,24 @@ fn what_holds_after_a_boot_is_written_only_when_asked_for() {
 }
 
 #[test]
+fn what_holds_after_a_boot_is_never_written_out_of_the_root() {
+    for directory in ["etc/sysctl.d", "etc/tmpfiles.d"] {
+        let world = World::of("bare_metal");
+        let before = world.files();
+        let out = world.elsewhere.path().join("out");
+        fs::create_dir(&out).unwrap();
+        fs::create_dir_all(world.at("etc")).unwrap();
+        std::os::unix::fs::symlink(&out, world.at(directory)).unwrap();
+        let refused = world.doctor(&["--apply", "--persist"]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(told.contains(directory) && told.contains("leads out of"), "{told}");
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+        assert_eq!(world.files(), before, "nothing was changed");
+    }
+}
+
+#[test]
 fn a_journal_that_is_no_journal_is_refused() {
     let world = World::of("bare_metal");
     let before = world.files();

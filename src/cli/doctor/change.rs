@@ -105,18 +105,25 @@ impl Change {
         if self.dry_run {
             return Ok((self.script(host, plan, &wanted, &journal)?, Exit::Success));
         }
+        let etc = match &self.persist {
+            None => None,
+            Some(Some(directory)) => Some(directory.clone()),
+            Some(None) => {
+                // A link may lead out on the last steps of the way, too.
+                for file in [persist::SYSCTL, persist::TMPFILES] {
+                    own_place(&format!("/etc/{file}"))?;
+                }
+                Some(own_place("/etc")?)
+            }
+        };
         let steps = match self.direction {
             Direction::Stay => Vec::new(),
             Direction::Forth => apply::apply(host, &wanted.knobs, &journal, now_ms())?,
             Direction::Back { force } => revert::revert(host, &journal, force)?,
         };
-        let files = match &self.persist {
+        let files = match etc {
             None => Vec::new(),
-            Some(directory) => {
-                let knobs = persist::knobs(host, &wanted.knobs, &journal)?;
-                let etc = directory.clone().map_or_else(|| own_place("/etc"), Ok)?;
-                persist::persist(&etc, &knobs)?
-            }
+            Some(etc) => persist::persist(&etc, &persist::knobs(host, &wanted.knobs, &journal)?)?,
         };
         let left_is_failure = matches!(self.direction, Direction::Back { .. });
         let failed = steps.iter().any(|step| match &step.outcome {
