@@ -9,7 +9,7 @@ use ringgate_bench::scenario::fleet::{self, Flags, Fleet, Protocol};
 use ringgate_bench::scenario::rebalance_storm::{self, Cut, Kind, RebalanceStorm};
 
 use crate::common::gateway::{Gateway, Options};
-use crate::run::{common, left_on, run};
+use crate::run::{begin, common, left_on, run};
 
 /// Time enough for groups to form on a busy machine, and for some heartbeats.
 const LONG: Duration = Duration::from_secs(10);
@@ -54,10 +54,17 @@ fn classic_groups_form_heartbeat_and_commit() {
 fn topics_and_groups_are_left_there_when_they_are_to_be() {
     let gateway = Gateway::start(Options::new(2));
     let flags = Flags { commit_interval: "500ms".into(), topics: 2, keep_topics: true, ..flags() };
-    let result = run::<Fleet>(&gateway, &common(&gateway, Load::Own, LONG), &fleet::Plan::new(flags).expect("a plan"));
+    let (common, plan) = (common(&gateway, Load::Own, LONG), fleet::Plan::new(flags.clone()).expect("a plan"));
+    let result = run::<Fleet>(&gateway, &common, &plan);
     let told: Vec<_> = result.notes.iter().filter(|note| note.contains("were kept")).collect();
     assert_eq!(told, ["topics and groups were kept (--keep-topics), under names that begin with bench"]);
     let expected = ["bench-g0", "bench-g1", "bench-g2", "bench-g3", "bench-g4", "bench-t0", "bench-t1"];
+    assert_eq!(left_on(&gateway), expected);
+
+    // Another run under these names would join groups that are not its own, and delete them.
+    let plan = fleet::Plan::new(Flags { keep_topics: false, ..flags }).expect("a plan");
+    let refused = begin::<Fleet>(&gateway, &common, &plan, None).err().expect("they are there").to_string();
+    assert!(refused.starts_with("group bench-g") && refused.contains("is there already"), "{refused}");
     assert_eq!(left_on(&gateway), expected);
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kafka_protocol::messages::{ListGroupsRequest, MetadataRequest};
-use ringgate_bench::engine::{self, Interrupt, Pace, RunOptions};
+use ringgate_bench::engine::{self, Interrupt, Pace, RunError, RunOptions};
 use ringgate_bench::plan::{Arrivals, Common, Load};
 use ringgate_bench::result::RunResult;
 use ringgate_bench::scenario::Scenario;
@@ -70,6 +70,24 @@ pub fn run_and_scrape<S: Scenario>(
     plan: &S::Plan,
     server_metrics: Option<Scraping>,
 ) -> RunResult {
+    let result = begin::<S>(gateway, common, plan, server_metrics).expect("a run that begins");
+    assert!(result.errors.is_empty(), "{:?}", result.errors);
+    assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);
+    let server = result.server.as_ref().expect("its process was sampled");
+    assert!(!server.restarted && server.cpu_s > 0.0, "{server:?}");
+    let is_kept = result.notes.iter().any(|note| note.contains("--keep-topics"));
+    let left = left_on(gateway);
+    assert_eq!(left.is_empty(), !is_kept, "{left:?} are left: {:?}", result.notes);
+    result
+}
+
+/// As [`run_and_scrape`], for a run that need not begin, or go well.
+pub fn begin<S: Scenario>(
+    gateway: &Gateway,
+    common: &Common,
+    plan: &S::Plan,
+    server_metrics: Option<Scraping>,
+) -> Result<RunResult, RunError> {
     let how = RunOptions {
         id: "test".into(),
         executors: 2,
@@ -81,13 +99,5 @@ pub fn run_and_scrape<S: Scenario>(
         interrupt: Interrupt::new(),
         error_limit: 1.0,
     };
-    let result = engine::run::<S>(common, plan, &how, &mut ()).expect("a run that begins").result;
-    assert!(result.errors.is_empty(), "{:?}", result.errors);
-    assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);
-    let server = result.server.as_ref().expect("its process was sampled");
-    assert!(!server.restarted && server.cpu_s > 0.0, "{server:?}");
-    let is_kept = result.notes.iter().any(|note| note.contains("--keep-topics"));
-    let left = left_on(gateway);
-    assert_eq!(left.is_empty(), !is_kept, "{left:?} are left: {:?}", result.notes);
-    result
+    engine::run::<S>(common, plan, &how, &mut ()).map(|finished| finished.result)
 }

@@ -14,6 +14,7 @@ pub mod floor;
 pub mod idle;
 mod leftovers;
 pub mod operation;
+mod own_groups;
 pub mod produce;
 pub mod rebalance_storm;
 pub mod records;

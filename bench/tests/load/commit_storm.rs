@@ -86,3 +86,18 @@ fn a_commit_without_an_answer_counts_with_its_whole_time_and_the_member_goes_on(
     assert_eq!(result.latencies["commit.rt"].count, 100);
     assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);
 }
+
+#[test]
+fn groups_that_are_there_already_are_refused_and_not_deleted() {
+    let server = Server::kafka(Behaviour::prompt(), 4);
+    let run = || {
+        let flags = "--rate 100 --duration 500ms --prefix orders";
+        Ran::to_end(&format!("commit-storm --bootstrap {} {STORM} {flags}", server.address))
+    };
+    run().was_carried_out();
+    let requests = server.requests();
+    let again = run();
+    assert_eq!(again.exit, 3, "{}\n{}", again.stdout, again.stderr);
+    assert!(again.stderr.contains("group orders-commits-0 cannot be this run's own"), "{}", again.stderr);
+    assert!(again.left_nothing() && server.requests() == requests);
+}

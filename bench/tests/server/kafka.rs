@@ -1,7 +1,7 @@
 //! Enough of a Kafka broker to be loaded: topics, records in memory, offsets, heartbeats, groups of one member each.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,6 +12,7 @@ use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
 use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
+use kafka_protocol::messages::list_groups_response::ListedGroup;
 use kafka_protocol::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use kafka_protocol::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
@@ -32,7 +33,7 @@ const DUPLICATE_SEQUENCE: i16 = 46;
 const LATEST: i64 = -1;
 
 /// APIs, the highest version that names topics by their names, and whether delays and faults concern it.
-const APIS: [(ApiKey, i16, bool); 16] = [
+const APIS: [(ApiKey, i16, bool); 17] = [
     (ApiKey::ApiVersions, 3, false),
     (ApiKey::Metadata, 9, false),
     (ApiKey::CreateTopics, 5, false),
@@ -48,6 +49,7 @@ const APIS: [(ApiKey, i16, bool); 16] = [
     (ApiKey::LeaveGroup, 3, false),
     (ApiKey::JoinGroup, 5, false),
     (ApiKey::SyncGroup, 3, false),
+    (ApiKey::ListGroups, 4, false),
     (ApiKey::SaslHandshake, 1, false),
 ];
 
@@ -219,6 +221,7 @@ impl Broker {
                 let own = request.assignments.into_iter().next().expect("its member leads it");
                 asked.with(&SyncGroupResponse::default().with_assignment(own.assignment))
             }
+            ApiKey::ListGroups => asked.with(&self.list_groups()),
             ApiKey::OffsetCommit => asked.with(&self.commit(&asked.read(), asked.error, asked.forget)),
             ApiKey::OffsetFetch => asked.with(&self.committed(&asked.read(), asked.error)),
             api => panic!("the tests' server does not know {api:?}"),
@@ -289,6 +292,17 @@ impl Broker {
             .with_leader(id.clone())
             .with_member_id(id)
             .with_members(vec![member.with_metadata(protocol.metadata.clone())])
+    }
+
+    /// Those that have members or offsets.
+    fn list_groups(&self) -> ListGroupsResponse {
+        let generations = self.generations.lock().expect("nobody panics with it");
+        let offsets = self.offsets.lock().expect("nobody panics with it");
+        let names: BTreeSet<&String> = generations.keys().chain(offsets.keys().map(|(group, ..)| group)).collect();
+        let groups = names
+            .into_iter()
+            .map(|name| ListedGroup::default().with_group_id(GroupId(StrBytes::from_string(name.clone()))));
+        ListGroupsResponse::default().with_groups(groups.collect())
     }
 
     fn fetch(&self, request: &FetchRequest, error: i16) -> FetchResponse {

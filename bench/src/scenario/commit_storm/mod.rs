@@ -29,6 +29,7 @@ use crate::plan::{Arrivals, Common, Load};
 use crate::random::{Random, derive};
 use crate::result::{Parameter, Unit, Value};
 use crate::scenario::leftovers::Leftovers;
+use crate::scenario::own_groups;
 use crate::scenario::users::Users;
 use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 
@@ -63,6 +64,7 @@ impl Scenario for CommitStorm {
     async fn found(plan: &Plan, seat: &Seat) -> Result<Topic, SetupError> {
         let name = format!("{}-commits", seat.common.prefix);
         let target = Target::reach(&seat.common.client()).await?;
+        own_groups::are_new(&target, (0..plan.groups).map(|group| group_name(seat, group))).await?;
         target.create_topic(&name, plan.topic_partitions(), &[]).await?;
         Ok(Topic { name, users: Users::all(seat) })
     }

@@ -24,6 +24,7 @@ use crate::measure::Window;
 use crate::plan::{Common, Load, UsageError};
 use crate::producer::Values;
 use crate::result::{Parameter, Unit, Value, errors};
+use crate::scenario::own_groups;
 use crate::scenario::records::{Made, Making, Producers, RecordsPlan, mine, parameter, say, share};
 use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 
@@ -214,7 +215,9 @@ impl Scenario for Consume {
     }
 
     async fn found(plan: &Plan, seat: &Seat) -> Result<Shared, SetupError> {
-        let made = Made::make(&plan.records, seat, &Target::reach(&seat.common.client()).await?).await?;
+        let target = Target::reach(&seat.common.client()).await?;
+        own_groups::are_new(&target, plan.group.iter().map(|_| group_name(seat))).await?;
+        let made = Made::make(&plan.records, seat, &target).await?;
         Ok(Shared { made, times: Arc::default() })
     }
 

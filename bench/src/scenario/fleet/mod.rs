@@ -44,6 +44,7 @@ use crate::limits::FLEET_DRAIN_LOOK;
 use crate::measure::Window;
 use crate::result::{Checks, Parameter, Unit, Value};
 use crate::scenario::leftovers::Leftovers;
+use crate::scenario::own_groups;
 use crate::scenario::users::Users;
 use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 
@@ -98,9 +99,10 @@ fn group_name(seat: &Seat, group: u32) -> String {
 /// Makes the topics of a fleet.
 ///
 /// # Errors
-/// The target cannot be reached, or refuses.
+/// The target cannot be reached, has one of the groups already, or refuses.
 pub(in crate::scenario) async fn found(plan: &Plan, seat: &Seat) -> Result<Shared, SetupError> {
     let target = Target::reach(&seat.common.client()).await?;
+    own_groups::are_new(&target, (0..plan.groups).map(|group| group_name(seat, group))).await?;
     let mut topics = Topics { names: Vec::new(), ids: Vec::new(), partitions: plan.partitions };
     for number in 0..plan.topics {
         let name = format!("{}-t{number}", seat.common.prefix);
