@@ -36,19 +36,22 @@ fn a_fleets_groups_are_in_the_gateways_own_metrics() {
     let metrics = result.server_metrics.as_ref().expect("it was scraped");
     assert!(metrics.scrapes >= 2 && metrics.covered_s > 1.0, "{metrics:?}");
 
-    // On a busy machine the first scrape may find members that have joined already.
+    // On a busy machine the first scrape may find members that have joined already, or all of them.
     let joined = found(&result, "ringgate_group_members_joined_total.increase");
-    assert!((1.0..=20.0).contains(&joined), "{joined}");
+    assert!((0.0..=20.0).contains(&joined), "{joined}");
     assert_eq!(found(&result, "ringgate_groups(Stable).max"), 5.0);
     assert_eq!(found(&result, "ringgate_group_members.last"), 20.0);
     assert!(found(&result, "ringgate_rebalances_total.increase") >= 1.0);
-    // Once for an id, once with it.
-    assert!(found(&result, "ringgate_request_seconds(JoinGroup).count") >= 2.0 * joined);
+    // Each is answered when the group is formed, seconds after it joined.
+    assert!(found(&result, "ringgate_request_seconds(JoinGroup).count") >= joined);
     let requests = |name: &str| result.values[name].value;
-    for (api, asked) in [("Heartbeat", "heartbeat.requests"), ("OffsetCommit", "commit.requests")] {
+    // Twenty members, four heartbeats and two commits each per second.
+    for (api, asked, rate) in [("Heartbeat", "heartbeat.requests", 80.0), ("OffsetCommit", "commit.requests", 40.0)] {
         let counted = found(&result, &format!("ringgate_request_seconds({api}).count"));
-        // Those that were on their way when the window's last scrape was made are in one of the two only.
-        assert!(counted > 0.0 && (counted - requests(asked)).abs() <= 40.0, "{api}: {counted} of {}", requests(asked));
+        // What came while no scrape was there to see it, and one for each member that was on its way.
+        let unseen = (LONG.as_secs_f64() - metrics.covered_s + 1.0) * rate + 20.0;
+        let missed = (counted - requests(asked)).abs();
+        assert!(counted > 0.0 && missed <= unseen, "{api}: {counted} of {}, {metrics:?}", requests(asked));
     }
     let (p50, p99) = (found(&result, "ringgate_commit_seconds.p50"), found(&result, "ringgate_commit_seconds.p99"));
     assert!(p50 > 0.0 && p50 <= p99, "{p50} {p99}");
