@@ -62,11 +62,17 @@ fn tcp_mem(look: Look<'_>) -> Result<Found, Found> {
     if most > target || most < needed.min(target) || pressure < at_work.min(high) {
         fixes.push(Fix::Knob(Knob::sysctl("net.ipv4.tcp_mem", format!("{low} {high} {target}"))));
     }
-    if needed > target || fixes.is_empty() {
+    if needed > target {
         fixes.push(Fix::Advice(format!(
             "more memory, fewer connections than {connections}, or less than {} KiB of buffers at a connection's start (the \
              middle numbers of net.ipv4.tcp_rmem and tcp_wmem): a tenth of this machine's memory does not hold all",
             buffers >> 10
+        )));
+    } else if fixes.is_empty() {
+        // All that was planned for fits: what is there is something else.
+        let in_use = in_use.unwrap_or_default();
+        fixes.push(Fix::Advice(format!(
+            "sockets hold {in_use} pages: slow readers, or more connections than the {connections} that are planned"
         )));
     }
     Ok(Found::wrong(verdict, read, want, fixes))
@@ -130,7 +136,11 @@ mod tests {
         assert_eq!(found("100000 150000 200000", GIB_16, 10_000, "3"), (Severity::Advice, all.clone()), "too little");
         assert_eq!(found("400000 600000 800000", GIB_16, 10_000, "3"), (Severity::Advice, all.clone()), "too much");
         assert_eq!(found("9000 12000 380000", GIB_16, 10_000, "3"), (Severity::Warning, all), "not even at work");
-        assert_eq!(found("190000 253000 380000", GIB_16, 10_000, "253000").0, Severity::Warning, "under pressure");
+        for fits in ["190000 253000 380000", "209715 279620 419430"] {
+            let (severity, fixes) = found(fits, GIB_16, 10_000, "280000");
+            assert_eq!(severity, Severity::Warning, "under pressure");
+            assert!(fixes.len() == 1 && fixes[0].starts_with("sockets hold 280000 pages: slow readers"), "{fixes:?}");
+        }
     }
 
     #[test]
