@@ -51,7 +51,7 @@ fn cpu_latency_refused(error: &io::Error) -> String {
         }
         io::ErrorKind::PermissionDenied => {
             "only root may write it unless it is given away: `chown USER /dev/cpu_dma_latency` before the start; systemd: \
-             the lines of ringgate.service.d/latency.conf (`ringgate doctor files`)"
+             the lines of ringgate.service.d/latency.conf (`ringgate doctor files --profile latency`)"
         }
         _ => "the kernel did not take it",
     };

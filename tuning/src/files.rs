@@ -16,7 +16,7 @@ pub struct HostFile {
     pub content: &'static str,
     /// Whether it is a program.
     pub is_program: bool,
-    /// Whom it is for; all where it is empty.
+    /// Whom it is for, and only when they say so; all where it is empty.
     pub profiles: &'static [Profile],
 }
 
@@ -54,16 +54,17 @@ pub static FILES: [HostFile; 5] = [
     },
 ];
 
-/// Those of a profile.
-pub fn of(profile: Profile) -> impl Iterator<Item = &'static HostFile> {
-    FILES.iter().filter(move |file| file.profiles.is_empty() || file.profiles.contains(&profile))
+/// Those of a profile; without one, those that are for all.
+pub fn of(profile: Option<Profile>) -> impl Iterator<Item = &'static HostFile> {
+    let is_for = move |file: &HostFile| profile.is_some_and(|profile| file.profiles.contains(&profile));
+    FILES.iter().filter(move |file| file.profiles.is_empty() || is_for(file))
 }
 
-/// Writes a profile's below a directory. One that is there already with other words in it is left, and is an error.
+/// Writes those of a profile below a directory. One that is there already with other words in it is left, and is an error.
 ///
 /// # Errors
 /// Which file, and why not.
-pub fn write(directory: &Path, profile: Profile) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+pub fn write(directory: &Path, profile: Option<Profile>) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
     let mut written = Vec::new();
     for file in of(profile) {
         let path = directory.join(file.path);

@@ -76,8 +76,8 @@ fn the_sysctls_are_those_that_the_checks_want() {
 #[test]
 fn the_files_are_written_once_and_never_over_others() {
     let root = tempfile::tempdir().unwrap();
-    assert_eq!(write(root.path(), Profile::Latency).unwrap().len(), FILES.len());
-    assert!(write(root.path(), Profile::Latency).unwrap().is_empty(), "they are there");
+    assert_eq!(write(root.path(), Some(Profile::Latency)).unwrap().len(), FILES.len());
+    assert!(write(root.path(), Some(Profile::Latency)).unwrap().is_empty(), "they are there");
     for file in &FILES {
         use std::os::unix::fs::PermissionsExt;
         let path = root.path().join(file.path);
@@ -87,17 +87,17 @@ fn the_files_are_written_once_and_never_over_others() {
     }
     let mine = root.path().join(FILES[0].path);
     fs::write(&mine, "vm.swappiness = 30\n").unwrap();
-    assert_eq!(write(root.path(), Profile::Latency).unwrap_err().0, mine);
+    assert_eq!(write(root.path(), Some(Profile::Latency)).unwrap_err().0, mine);
     assert_eq!(fs::read_to_string(mine).unwrap(), "vm.swappiness = 30\n");
 }
 
 #[test]
-fn what_is_for_the_least_delay_is_for_those_machines_alone() {
+fn what_is_for_the_least_delay_is_for_those_alone_who_ask_for_it() {
     let drop_in = "etc/systemd/system/ringgate.service.d/latency.conf";
-    for profile in Profile::ALL {
+    for profile in Profile::ALL.map(Some).into_iter().chain([None]) {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), profile).unwrap();
-        assert_eq!(root.path().join(drop_in).exists(), profile == Profile::Latency, "{profile:?}");
+        assert_eq!(root.path().join(drop_in).exists(), profile == Some(Profile::Latency), "{profile:?}");
         assert!(root.path().join("etc/systemd/system/ringgate.service").exists());
     }
 }
@@ -118,6 +118,9 @@ fn systemd_takes_the_units() {
         let text = fs::read_to_string(source(name)).unwrap().replace("/usr/local/bin/ringgate", "/bin/true");
         fs::write(directory.path().join(name), text).unwrap();
     }
+    let drop_in = directory.path().join("ringgate.service.d/latency.conf");
+    fs::create_dir(drop_in.parent().unwrap()).unwrap();
+    fs::copy(source("latency.conf"), drop_in).unwrap();
     for name in ["ringgate.service", "ringgate-doctor.service"] {
         let output = Command::new("systemd-analyze")
             .args(["verify", "--man=no"])

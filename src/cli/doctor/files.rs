@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ringgate_tuning::{Profile, files};
 
-/// Those of a profile, one after the other, each with where it belongs.
-pub(super) fn printed(profile: Profile) -> String {
+/// Those of a profile, or those for all, one after the other, each with where it belongs.
+pub(super) fn printed(profile: Option<Profile>) -> String {
     let mut text = String::new();
     for file in files::of(profile) {
         let _ = writeln!(text, "### {}\n{}", file.path, file.content);
@@ -18,7 +18,7 @@ pub(super) fn printed(profile: Profile) -> String {
 ///
 /// # Errors
 /// One could not be written: says which and why; those before it are there.
-pub(super) fn write(directory: &Path, profile: Profile) -> Result<String, String> {
+pub(super) fn write(directory: &Path, profile: Option<Profile>) -> Result<String, String> {
     let written = files::write(directory, profile).map_err(|(path, error)| format!("{}: {error}", path.display()))?;
     Ok(written.iter().map(|path| format!("written  {}\n", path.display())).collect())
 }

@@ -54,8 +54,13 @@ pub enum Task {
     SelfTest,
     /// Choose CPUs for `serve --cpus`.
     Cpus,
-    /// Print the host files, or write them below a directory.
-    Files(Option<PathBuf>),
+    /// Print the host files, or write them.
+    Files {
+        /// Below which directory.
+        write: Option<PathBuf>,
+        /// Those of this one, too, when it is named.
+        profile: Option<Profile>,
+    },
 }
 
 impl PartialEq for Doctor {
@@ -126,7 +131,7 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("files")
                 .about("Print the files that a host is given once: sysctls, systemd units, a script for interrupts")
-                .arg(profile())
+                .arg(profile_named("Also what is for this profile alone; latency: a drop-in for the gateway's unit"))
                 .arg(
                     Arg::new("write")
                         .long("write")
@@ -142,12 +147,13 @@ fn number(name: &'static str, value: &'static str, help: &'static str) -> Arg {
 }
 
 fn profile() -> Arg {
-    Arg::new("profile")
-        .long("profile")
-        .value_name("PROFILE")
-        .value_parser(PossibleValuesParser::new(Profile::ALL.map(Profile::name)))
+    profile_named("What matters most; shared: the machine has other users, too")
         .default_value(Profile::default().name())
-        .help("What matters most; shared: the machine has other users, too")
+}
+
+fn profile_named(help: &'static str) -> Arg {
+    let names = PossibleValuesParser::new(Profile::ALL.map(Profile::name));
+    Arg::new("profile").long("profile").value_name("PROFILE").value_parser(names).help(help)
 }
 
 fn shards(help: &'static str) -> Arg {
@@ -174,7 +180,9 @@ impl Doctor {
     pub(super) fn of(given: &ArgMatches) -> Doctor {
         match given.subcommand() {
             Some(("cpus", given)) => Doctor::with(given, Task::Cpus),
-            Some((_, given)) => Doctor::with(given, Task::Files(get(given, "write"))),
+            Some((_, given)) => {
+                Doctor::with(given, Task::Files { write: get(given, "write"), profile: profile_of(given) })
+            }
             None => {
                 let task = if given.get_flag("list") {
                     Task::List
@@ -190,10 +198,8 @@ impl Doctor {
 
     fn with(given: &ArgMatches, task: Task) -> Doctor {
         let default = Plan::default();
-        let name = get::<String>(given, "profile");
-        let profile = Profile::ALL.into_iter().find(|profile| name.as_ref().is_some_and(|name| name == profile.name()));
         let plan = Plan {
-            profile: profile.unwrap_or_default(),
+            profile: profile_of(given).unwrap_or_default(),
             flat_clock: get(given, "flat-clock").unwrap_or(false),
             shards: get::<u16>(given, "shards").map(usize::from),
             connections: get(given, "connections").unwrap_or(default.connections),
@@ -231,8 +237,8 @@ impl Doctor {
     fn done(&self) -> Result<(String, Exit), String> {
         match &self.task {
             Task::List => return Ok((if self.json { json::list() } else { table::list() }, Exit::Success)),
-            Task::Files(None) => return Ok((files::printed(self.plan.profile), Exit::Success)),
-            Task::Files(Some(directory)) => return Ok((files::write(directory, self.plan.profile)?, Exit::Success)),
+            Task::Files { write: None, profile } => return Ok((files::printed(*profile), Exit::Success)),
+            Task::Files { write: Some(below), profile } => return Ok((files::write(below, *profile)?, Exit::Success)),
             _ => {}
         }
         let host = self.host()?;
@@ -304,6 +310,11 @@ impl Doctor {
             _ => Ok(host),
         }
     }
+}
+
+fn profile_of(given: &ArgMatches) -> Option<Profile> {
+    let name = get::<String>(given, "profile")?;
+    Profile::ALL.into_iter().find(|profile| name == profile.name())
 }
 
 /// What a flag was given, of a command that has it.
@@ -414,7 +425,11 @@ mod tests {
             (&["--revert"], change(Direction::Back { force: false }, false, None)),
             (&["--revert", "--force", "--dry-run"], change(Direction::Back { force: true }, true, None)),
             (&["cpus", "--shards", "3"], Task::Cpus),
-            (&["files", "--write", "/", "--profile", "shared"], Task::Files(Some("/".into()))),
+            (&["files"], Task::Files { write: None, profile: None }),
+            (
+                &["files", "--write", "/", "--profile", "latency"],
+                Task::Files { write: Some("/".into()), profile: Some(Profile::Latency) },
+            ),
         ] {
             assert_eq!(asked(arguments).task, task, "{arguments:?}");
         }
