@@ -45,6 +45,14 @@ impl Host {
         Host { root: root.into(), io_uring: None, told: Told::default() }
     }
 
+    /// The same, where this kernel can keep to the root: without that, all below it would look as if it were not there.
+    ///
+    /// # Errors
+    /// It cannot, and what that takes.
+    pub fn kept_to(self) -> Result<Host, String> {
+        open::can_keep_to(&self).map(|()| self)
+    }
+
     /// With what tries io_uring on the machine that this runs on, which takes system calls.
     pub fn with_io_uring(self, probe: Probe) -> Host {
         Host { io_uring: Some(probe), ..self }

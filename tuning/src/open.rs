@@ -35,6 +35,28 @@ fn open(host: &Host, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     }
 }
 
+/// Whether files below the host's root can be opened at all.
+///
+/// # Errors
+/// The kernel, or what filters its system calls, does not know the only one that keeps to a root.
+pub(crate) fn can_keep_to(host: &Host) -> Result<(), String> {
+    match open(host, Path::new("."), OFlags::PATH | OFlags::DIRECTORY) {
+        Err(error) => not_kept_to(error.raw_os_error().map(Errno::from_raw_os_error)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// All other errors are for those who open something.
+fn not_kept_to(errno: Option<Errno>) -> Result<(), String> {
+    match errno {
+        Some(errno @ (Errno::NOSYS | Errno::PERM)) => Err(format!(
+            "--root takes the system call openat2, which keeps to a directory: Linux 5.6 or newer, and a seccomp profile \
+             that allows it ({errno})"
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn kind(file: &OwnedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
 }
@@ -181,6 +203,21 @@ mod tests {
         assert!(!host.exists("/sys/out") && host.exists("/sys/in/b"));
         assert_eq!(host.link("/sys/out"), Reading::Text(absolute.to_string_lossy().into()), "said, not followed");
         assert_eq!(host.read_bytes("/sys/out", 1), Err(Reading::Absent));
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_keep_to_a_root_is_told_from_a_root_without_files() {
+        let (_kept, host) = host(&[]);
+        assert!(
+            host.clone().kept_to().is_ok()
+                && Host::below("/nowhere").kept_to().is_ok()
+                && Host::live().kept_to().is_ok()
+        );
+        for errno in [Errno::NOSYS, Errno::PERM] {
+            let refusal = not_kept_to(Some(errno)).unwrap_err();
+            assert!(refusal.contains("Linux 5.6") && refusal.contains("seccomp"), "{refusal}");
+        }
+        assert_eq!(not_kept_to(Some(Errno::NOENT)), Ok(()));
     }
 
     #[test]

@@ -32,7 +32,8 @@ and on the gateway that is planned: `--shards`, `--connections`, `--port`, `--da
 is a blocker (a gateway does not start, or fails under its load), a warning (it costs latency, throughput or connections that a
 user would miss) or advice. A property may also mean nothing here, as the speed of a virtual machine's processors does, or be
 unread; both come with the reason. `--only ID,...` looks at some, `--list` names all, `--json` is for programs, `--root DIR`
-reads the `proc/` and `sys/` of another host. Exit code 0: nothing worse than advice; 1: a warning; 2: a blocker.
+reads the `proc/` and `sys/` of another host, which takes Linux 5.6 or newer here. Exit code 0: nothing worse than advice; 1: a
+warning; 2: a blocker.
 
 What mends a finding is of one of five kinds:
 

@@ -170,7 +170,7 @@ fn pid() -> Arg {
 }
 
 fn root() -> Arg {
-    number("root", "DIR", "A directory with the proc/ and sys/ of another host")
+    number("root", "DIR", "A directory with the proc/ and sys/ of another host; anything but / takes Linux 5.6")
         .value_parser(value_parser!(PathBuf))
         .default_value("/")
 }
@@ -296,7 +296,7 @@ impl Doctor {
         let host = if self.root == std::path::Path::new("/") {
             Host::live().with_io_uring(|| ringgate_runtime::check_io_uring().map_err(|why| why.to_string()))
         } else {
-            Host::below(&self.root)
+            Host::below(&self.root).kept_to()?
         };
         let proc = host.at("/proc");
         if !proc.is_dir() {
