@@ -50,17 +50,14 @@ impl Leftovers {
     }
 }
 
-/// What was refused, by group.
+/// Why a group may still be there.
 type Refused = BTreeMap<String, CallError>;
 
 async fn delete_groups(target: &Target, groups: Vec<String>) -> Option<String> {
     let (all, until) = (groups.len(), Instant::now() + CLEAN_UP_RETRY);
     let mut left = groups;
     loop {
-        let refused = match ask(target, &left).await {
-            Ok(refused) => refused,
-            Err(error) => return Some(format!("{} of {all} groups were not deleted: {error}", left.len())),
-        };
+        let refused = ask(target, &left).await;
         if refused.is_empty() {
             return None;
         }
@@ -72,34 +69,63 @@ async fn delete_groups(target: &Target, groups: Vec<String>) -> Option<String> {
     }
 }
 
-/// Asks each group's coordinator once; gives those that are still there.
-async fn ask(target: &Target, groups: &[String]) -> Result<Refused, CallError> {
-    let version = target.version(ApiKey::DeleteGroups)?;
-    let mut by_coordinator: Vec<(Address, Vec<&String>)> = Vec::new();
-    for (group, address) in groups.iter().zip(target.coordinators(groups).await?) {
-        match by_coordinator.iter_mut().find(|(of, _)| *of == address) {
-            Some((_, groups)) => groups.push(group),
-            None => by_coordinator.push((address, vec![group])),
-        }
-    }
+/// Asks each group's coordinator once; gives those that may still be there.
+async fn ask(target: &Target, groups: &[String]) -> Refused {
+    let found = match target.find_coordinators(groups).await {
+        Ok(found) => found,
+        Err(error) => return groups.iter().map(|group| (group.clone(), error.clone())).collect(),
+    };
     let mut refused = Refused::new();
-    for (address, groups) in by_coordinator {
-        let mut connection = target.connect(&address).await?;
-        for part in groups.chunks(CLEAN_UP_GROUPS) {
-            let names = part.iter().map(|group| GroupId(StrBytes::from_string((*group).clone()))).collect();
-            let answer = connection.call(version, &DeleteGroupsRequest::default().with_groups_names(names)).await?;
-            let failed = answer.results.into_iter().filter(|of| ![0, GROUP_ID_NOT_FOUND].contains(&of.error_code));
-            refused.extend(failed.map(|of| {
-                let error = CallError::Kafka { code: of.error_code, what: "DeleteGroups".into() };
-                (of.group_id.0.to_string(), error)
-            }));
+    let mut by_coordinator: Vec<(Address, Vec<&String>)> = Vec::new();
+    for (group, found) in groups.iter().zip(found) {
+        match found {
+            Err(error) => {
+                refused.insert(group.clone(), error);
+            }
+            Ok(address) => match by_coordinator.iter_mut().find(|(of, _)| *of == address) {
+                Some((_, groups)) => groups.push(group),
+                None => by_coordinator.push((address, vec![group])),
+            },
         }
     }
-    Ok(refused)
+    for (address, groups) in by_coordinator {
+        let mut left = groups.as_slice();
+        // Others may do what this one does not.
+        if let Err(error) = ask_one(target, &address, &mut left, &mut refused).await {
+            refused.extend(left.iter().map(|group| ((*group).clone(), error.clone())));
+        }
+    }
+    refused
 }
 
-/// Whether it is worth asking again: a coordinator that moves, a leave that is under way.
+/// Asks one coordinator for groups of its own; `left` are those that it has not answered for.
+async fn ask_one(
+    target: &Target,
+    address: &Address,
+    left: &mut &[&String],
+    refused: &mut Refused,
+) -> Result<(), CallError> {
+    let version = target.version(ApiKey::DeleteGroups)?;
+    let mut connection = target.connect(address).await?;
+    while !left.is_empty() {
+        let (part, rest) = left.split_at(left.len().min(CLEAN_UP_GROUPS));
+        let names = part.iter().map(|group| GroupId(StrBytes::from_string((*group).clone()))).collect();
+        let answer = connection.call(version, &DeleteGroupsRequest::default().with_groups_names(names)).await?;
+        *left = rest;
+        let failed = answer.results.into_iter().filter(|of| ![0, GROUP_ID_NOT_FOUND].contains(&of.error_code));
+        refused.extend(failed.map(|of| {
+            let error = CallError::Kafka { code: of.error_code, what: "DeleteGroups".into() };
+            (of.group_id.0.to_string(), error)
+        }));
+    }
+    Ok(())
+}
+
+/// Whether it is worth asking again: a coordinator that moves or is restarted, a leave that is under way.
 fn may_pass(error: &CallError) -> bool {
+    if matches!(error, CallError::Disconnected | CallError::ConnectFailed(_)) {
+        return true;
+    }
     let passing = [COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NON_EMPTY_GROUP];
     passing.contains(&error.code())
 }
@@ -143,6 +169,6 @@ mod tests {
             "3 of 10 groups were not deleted, a among them: GROUP_AUTHORIZATION_FAILED (1), NON_EMPTY_GROUP (2); members that \
              were cut off are in them until their sessions end"
         );
-        assert!(may_pass(&left["a"]) && !may_pass(&left["b"]));
+        assert!(may_pass(&left["a"]) && !may_pass(&left["b"]) && may_pass(&CallError::Disconnected));
     }
 }

@@ -24,8 +24,8 @@ fn commits_and_fetches_come_by_their_shares_and_every_offset_is_right() {
     assert_eq!((result.values["members"].value, result.values["groups"].value), (6.0, 3.0));
     assert_eq!(result.values["errors"].value, 0.0, "{:?}", result.errors);
     assert!(result.checks.violations.values().all(|count| *count == 0), "{:?}", result.checks);
-    // Each key is read once more at the end.
-    assert_eq!(server.requests(), 400 + 6);
+    // Each key is read once more at the end; then all groups are deleted at once.
+    assert_eq!(server.requests(), 400 + 6 + 1);
 }
 
 #[test]
@@ -90,14 +90,33 @@ fn a_commit_without_an_answer_counts_with_its_whole_time_and_the_member_goes_on(
 #[test]
 fn groups_that_are_there_already_are_refused_and_not_deleted() {
     let server = Server::kafka(Behaviour::prompt(), 4);
-    let run = || {
-        let flags = "--rate 100 --duration 500ms --prefix orders";
+    let run = |flags| {
+        let flags = format!("--rate 100 --duration 500ms --prefix orders {flags}");
         Ran::to_end(&format!("commit-storm --bootstrap {} {STORM} {flags}", server.address))
     };
-    run().was_carried_out();
+    run("--keep-topics").was_carried_out();
     let requests = server.requests();
-    let again = run();
+    let again = run("");
     assert_eq!(again.exit, 3, "{}\n{}", again.stdout, again.stderr);
     assert!(again.stderr.contains("group orders-commits-0 cannot be this run's own"), "{}", again.stderr);
     assert!(again.left_nothing() && server.requests() == requests);
+}
+
+#[test]
+fn groups_are_deleted_in_the_end_though_a_connection_is_lost_and_what_is_left_is_told() {
+    let flags = format!("{STORM} --rate 100 --duration 1s --prefix orders");
+    // Behind a hundred slots and a last read by each of six members.
+    let loses = |number| (number == 106).then_some(Fault::Close);
+    let server = Server::kafka(Behaviour::prompt().fault_by(loses), 4);
+    let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {flags}", server.address));
+    ran.was_carried_out();
+    assert_eq!(server.requests(), 108);
+    assert!(ran.result().notes.iter().all(|note| !note.contains("deleted")), "{:?}", ran.result().notes);
+
+    let refuses = |number| (number >= 106).then_some(Fault::Error(30));
+    let server = Server::kafka(Behaviour::prompt().fault_by(refuses), 4);
+    let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {flags}", server.address));
+    ran.was_carried_out();
+    let told = "3 of 3 groups were not deleted, orders-commits-0 among them: GROUP_AUTHORIZATION_FAILED (3)";
+    assert!(ran.result().notes.iter().any(|note| note == told), "{:?}", ran.result().notes);
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::api_versions_response::ApiVersion;
 use kafka_protocol::messages::create_topics_response::CreatableTopicResult;
+use kafka_protocol::messages::delete_groups_response::DeletableGroupResult;
 use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kafka_protocol::messages::join_group_response::JoinGroupResponseMember;
@@ -33,7 +34,7 @@ const DUPLICATE_SEQUENCE: i16 = 46;
 const LATEST: i64 = -1;
 
 /// APIs, the highest version that names topics by their names, and whether delays and faults concern it.
-const APIS: [(ApiKey, i16, bool); 17] = [
+const APIS: [(ApiKey, i16, bool); 18] = [
     (ApiKey::ApiVersions, 3, false),
     (ApiKey::Metadata, 9, false),
     (ApiKey::CreateTopics, 5, false),
@@ -50,6 +51,7 @@ const APIS: [(ApiKey, i16, bool); 17] = [
     (ApiKey::JoinGroup, 5, false),
     (ApiKey::SyncGroup, 3, false),
     (ApiKey::ListGroups, 4, false),
+    (ApiKey::DeleteGroups, 2, true),
     (ApiKey::SaslHandshake, 1, false),
 ];
 
@@ -222,6 +224,7 @@ impl Broker {
                 asked.with(&SyncGroupResponse::default().with_assignment(own.assignment))
             }
             ApiKey::ListGroups => asked.with(&self.list_groups()),
+            ApiKey::DeleteGroups => asked.with(&self.delete_groups(&asked.read(), asked.error)),
             ApiKey::OffsetCommit => asked.with(&self.commit(&asked.read(), asked.error, asked.forget)),
             ApiKey::OffsetFetch => asked.with(&self.committed(&asked.read(), asked.error)),
             api => panic!("the tests' server does not know {api:?}"),
@@ -303,6 +306,19 @@ impl Broker {
             .into_iter()
             .map(|name| ListedGroup::default().with_group_id(GroupId(StrBytes::from_string(name.clone()))));
         ListGroupsResponse::default().with_groups(groups.collect())
+    }
+
+    fn delete_groups(&self, request: &DeleteGroupsRequest, error: i16) -> DeleteGroupsResponse {
+        let mut generations = self.generations.lock().expect("nobody panics with it");
+        let mut offsets = self.offsets.lock().expect("nobody panics with it");
+        let results = request.groups_names.iter().map(|group| {
+            if error == 0 {
+                generations.remove(group.as_str());
+                offsets.retain(|(of, ..), _| of != group.as_str());
+            }
+            DeletableGroupResult::default().with_group_id(group.clone()).with_error_code(error)
+        });
+        DeleteGroupsResponse::default().with_results(results.collect())
     }
 
     fn fetch(&self, request: &FetchRequest, error: i16) -> FetchResponse {
