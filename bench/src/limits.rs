@@ -176,6 +176,10 @@ pub const LOBBY_KEPT: usize = 256;
 /// Before a member tries again what failed, as clients' `retry.backoff.ms`.
 pub const MEMBER_PAUSE: Duration = Duration::from_millis(100);
 
+/// The longest session that brokers give members of KIP-848 groups by default (`group.consumer.max.session.timeout.ms`):
+/// so long may one that vanished be a member still.
+pub const CONSUMER_SESSION_MAX: Duration = Duration::from_secs(60);
+
 /// How long a run may take to delete the groups and topics that it made: far more than either takes, and an end all the same.
 pub const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -110,7 +110,7 @@ impl Fleet {
         for group in 0..self.groups.len() as u32 {
             let Some(broker) = self.groups[group as usize].coordinator else { continue };
             let Some(place) = self.standing(group, broker) else { continue };
-            let vanished = std::mem::take(&mut self.groups[group as usize].vanished);
+            let vanished = self.groups[group as usize].vanished.take(Instant::now());
             match self.plan.protocol {
                 Protocol::Classic => self.leave_all(group, vanished, place),
                 Protocol::Consumer => {

@@ -27,6 +27,7 @@ use super::operations::{Operations, Versions};
 use super::plan::{Plan, Protocol};
 use super::storm::Storm;
 use super::timers::{Nanos, Timers};
+use super::vanished::Vanished;
 use crate::engine::{OTHER_SLOTS, SLOTS, UNSENT};
 use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, MEMBER_PAUSE};
 use crate::measure::{Recorder, Window};
@@ -74,8 +75,8 @@ pub(super) struct Place {
     pub finding: bool,
     /// The member that leads a classic group.
     pub leader: u32,
-    /// Ids of members that vanished without a word: the coordinator has them until their sessions end.
-    pub vanished: Vec<StrBytes>,
+    /// Who vanished without a word.
+    pub vanished: Vanished,
 }
 
 /// See the module.
@@ -147,7 +148,7 @@ impl Fleet {
                 coordinator: None,
                 finding: false,
                 leader: NONE,
-                vanished: Vec::new(),
+                vanished: Vanished::new(plan),
             })
             .collect();
         let members: Vec<Member> =

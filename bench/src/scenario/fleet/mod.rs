@@ -23,6 +23,7 @@ mod plan;
 mod polls;
 mod storm;
 mod timers;
+mod vanished;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -84,7 +84,7 @@ impl Fleet {
         let keeps_place = self.plan.is_static && returns;
         let row = &self.members[member as usize];
         if !keeps_place && !row.id.is_empty() {
-            self.groups[row.group as usize].vanished.push(row.id.clone());
+            self.groups[row.group as usize].vanished.add(row.id.clone(), Instant::now());
         }
         self.is_gone(member, keeps_place);
     }
