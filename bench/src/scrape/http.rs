@@ -46,7 +46,10 @@ pub fn get(url: &Url, timeout: Duration, bytes_max: usize) -> Result<Vec<u8>, Fa
         answer.resize(had + PIECE_BYTES, 0);
         let came = match stream.read(&mut answer[had..]) {
             Ok(came) => came,
-            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                answer.truncate(had);
+                continue;
+            }
             Err(error) => return Err(told(error)),
         };
         answer.truncate(had + came);

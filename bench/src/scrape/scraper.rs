@@ -59,12 +59,13 @@ impl Scraper {
         let (ends, ended) = mpsc::channel();
         let diary = Arc::new(Mutex::new(Diary::default()));
         let before_the_end = SERVER_SCRAPE_BEFORE.min((window.end - window.measure_from) / 10);
-        let window = Window { end: window.end - before_the_end, ..window };
+        let last = window.end - before_the_end;
         let round = Round {
             scraping: scraping.clone(),
-            window,
+            over: window.end,
+            window: Window { end: last, ..window },
             next: 1,
-            edges: vec![window.end, window.measure_from],
+            edges: vec![last, window.measure_from],
             diary: Arc::clone(&diary),
         };
         std::thread::Builder::new().name("server-metrics".into()).spawn(move || {
@@ -105,6 +106,8 @@ struct Round {
     scraping: Scraping,
     /// Its end is that of what is told of it.
     window: Window,
+    /// When the measured window is over: what is asked for later may tell of those who leave.
+    over: Instant,
     /// The interval whose end is next.
     next: u32,
     /// Ends of the window that are yet to come, the next one last.
@@ -151,12 +154,15 @@ impl Round {
 
     fn scrape(&self, due: Instant, interval: Option<u32>) {
         let asked = Instant::now();
+        let measured = (self.window.measure_from..=self.window.end).contains(&due);
+        if measured && asked > self.over {
+            return self.diary().fail(Failed("left out, for the window was over when the one before was".into()));
+        }
         let Scraping { url, choice } = &self.scraping;
         let read = http::get(url, SERVER_SCRAPE_TIMEOUT, SERVER_SCRAPE_BYTES_MAX).and_then(|body| {
             let text = std::str::from_utf8(&body).map_err(|_| Failed("the answer is no text".into()))?;
             Ok((text::read(text, choice)?, body.len()))
         });
-        let measured = (self.window.measure_from..=self.window.end).contains(&due);
         let mut diary = self.diary();
         match read {
             Ok((scrape, bytes)) => {
@@ -179,5 +185,34 @@ impl Diary {
         let known = self.failed.len() < SERVER_SCRAPE_REASONS_MAX || self.failed.contains_key(&reason);
         let reason = if known { reason } else { "other reasons".into() };
         *self.failed.entry(reason).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_when_the_window_is_over_is_not_of_it() {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let scraping = Scraping { url: format!("http://{nobody}").parse().unwrap(), choice: Choice::default() };
+        let began = Instant::now();
+        for (over, failed) in [
+            (began - Duration::from_millis(1), "left out, for the window was over when the one before was"),
+            (began + Duration::from_secs(3_600), "connection refused"),
+        ] {
+            let round = Round {
+                scraping: scraping.clone(),
+                window: Window { start: began, measure_from: began, end: began },
+                over,
+                next: 1,
+                edges: Vec::new(),
+                diary: Arc::default(),
+            };
+            round.scrape(began, None);
+            assert_eq!(round.diary().failed, BTreeMap::from([(failed.to_owned(), 1)]));
+        }
     }
 }
