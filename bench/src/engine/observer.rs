@@ -22,11 +22,8 @@ pub enum Stage {
         /// How long.
         length: Duration,
     },
-    /// No more is sent; what is outstanding is waited for.
-    Finish {
-        /// How long at most.
-        most: Duration,
-    },
+    /// No more is sent; what is outstanding is waited for, members leave, and what the run made is deleted.
+    Finish,
 }
 
 /// Watches a run, on the thread that called it. Every method does nothing unless it is given.

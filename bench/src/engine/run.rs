@@ -333,7 +333,7 @@ impl<T: Clone> Desk<T> {
         observer: &mut dyn Observer,
     ) -> Parts {
         let mut stages = vec![
-            (window.end, Stage::Finish { most: common.request_timeout }),
+            (window.end, Stage::Finish),
             (window.measure_from, Stage::Measure { length: common.duration }),
             (window.start, Stage::WarmUp { length: common.warmup }),
         ];
@@ -351,7 +351,7 @@ impl<T: Clone> Desk<T> {
                     if let Some((_, stage)) = stages.pop() {
                         match (&mut self.server, stage) {
                             (Some(server), Stage::Measure { .. }) => server.window_begin(),
-                            (Some(server), Stage::Finish { .. }) => server.window_end(),
+                            (Some(server), Stage::Finish) => server.window_end(),
                             _ => {}
                         }
                         observer.stage(stage);

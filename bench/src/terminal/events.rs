@@ -35,7 +35,7 @@ pub fn stage(stage: Stage) -> Value {
         Stage::Prepare => ("prepare", None),
         Stage::WarmUp { length } => ("warm_up", Some(length)),
         Stage::Measure { length } => ("measure", Some(length)),
-        Stage::Finish { most } => ("finish", Some(most)),
+        Stage::Finish => ("finish", None),
     };
     event("stage", json!({ "stage": name, "length_s": length.map(|length| length.as_secs_f64()) }))
 }

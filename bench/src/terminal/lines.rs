@@ -39,6 +39,6 @@ pub fn stage(stage: Stage) -> String {
         Stage::Prepare => "connecting".into(),
         Stage::WarmUp { length } => format!("warming up for {} s", length.as_secs_f64()),
         Stage::Measure { length } => format!("measuring for {} s", length.as_secs_f64()),
-        Stage::Finish { most } => format!("waiting for what is outstanding, {} s at most", most.as_secs_f64()),
+        Stage::Finish => "waiting for what is outstanding, then tidying up".into(),
     }
 }

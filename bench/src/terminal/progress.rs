@@ -39,7 +39,7 @@ impl Progress {
             Stage::Prepare => "connecting",
             Stage::WarmUp { .. } => "warming up",
             Stage::Measure { .. } => "measuring",
-            Stage::Finish { .. } => "waiting for what is outstanding",
+            Stage::Finish => "waiting for what is outstanding",
         };
         match stage {
             Stage::WarmUp { .. } | Stage::Measure { .. } => {
@@ -58,7 +58,7 @@ impl Progress {
                     self.bar.set_message("");
                 }
             }
-            Stage::Found | Stage::Prepare | Stage::Finish { .. } => {
+            Stage::Found | Stage::Prepare | Stage::Finish => {
                 if stage == Stage::Found {
                     // A search has one run after the other.
                     self.bar.reset();
