@@ -63,7 +63,7 @@ fn topics_and_groups_are_left_there_when_they_are_to_be() {
 
     // Another run under these names would join groups that are not its own, and delete them.
     let plan = fleet::Plan::new(Flags { keep_topics: false, ..flags }).expect("a plan");
-    let refused = begin::<Fleet>(&gateway, &common, &plan, None).err().expect("they are there").to_string();
+    let refused = begin::<Fleet>(&gateway, &common, &plan, None).expect_err("they are there").to_string();
     assert!(refused.starts_with("group bench-g") && refused.contains("is there already"), "{refused}");
     assert_eq!(left_on(&gateway), expected);
 }
