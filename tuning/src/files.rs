@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::host::Host;
+use crate::open::own_place;
 use crate::plan::Profile;
 
 /// A file of a host.
@@ -60,15 +62,18 @@ pub fn of(profile: Option<Profile>) -> impl Iterator<Item = &'static HostFile> {
     FILES.iter().filter(move |file| file.profiles.is_empty() || is_for(file))
 }
 
-/// Writes those of a profile below a directory. One that is there already with other words in it is left, and is an error.
+/// Writes those of a profile below a directory, and through no link that leads out of it. One that is there already with
+/// other words in it is left, and is an error.
 ///
 /// # Errors
 /// Which file, and why not.
 pub fn write(directory: &Path, profile: Option<Profile>) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+    fs::create_dir_all(directory).map_err(|error| (directory.to_path_buf(), error))?;
+    let host = Host::below(directory);
     let mut written = Vec::new();
     for file in of(profile) {
         let path = directory.join(file.path);
-        match put(&path, file) {
+        match own_place(&host, Path::new(file.path)).and_then(|_| put(&path, file)) {
             Ok(true) => written.push(path),
             Ok(false) => {}
             Err(error) => return Err((path, error)),

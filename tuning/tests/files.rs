@@ -92,6 +92,17 @@ fn the_files_are_written_once_and_never_over_others() {
 }
 
 #[test]
+fn nothing_is_written_through_a_link_that_leads_elsewhere() {
+    let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir(root.path().join("etc")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), root.path().join("etc/sysctl.d")).unwrap();
+    let (path, error) = write(root.path(), None).unwrap_err();
+    assert_eq!(path, root.path().join(FILES[0].path));
+    assert!(error.to_string().contains("leads out of"), "{error}");
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn what_is_for_the_least_delay_is_for_those_alone_who_ask_for_it() {
     let drop_in = "etc/systemd/system/ringgate.service.d/latency.conf";
     for profile in Profile::ALL.map(Some).into_iter().chain([None]) {
