@@ -11,9 +11,9 @@ use crate::limits::SMALL_FRAME_BYTES;
 /// A count with a bound above which connections stop reading.
 ///
 /// Frames that have not come whole count as far as they have come. Where the bound is met, the one of them that
-/// began first is still read, so that there is always one that gets through (or is closed after `frame_timeout`), and
-/// the bound is passed by that frame at most. The last quarter is for small frames alone: large ones that are slow to
-/// come do not keep anybody's heartbeat out.
+/// began first is still read, so that there is always one that gets through (or is closed after `frame_timeout`); it
+/// counts for nobody but the large ones, and the bound is passed by that frame at most. The last quarter is for small
+/// frames alone: large ones that are slow to come do not keep anybody's heartbeat out.
 pub struct InFlightBytes {
     held: Cell<usize>,
     most: usize,
@@ -58,15 +58,30 @@ impl InFlightBytes {
 
     /// Whether the connection with this frame may be read from.
     pub fn may_read(&self, frame: &Unfinished) -> bool {
-        let frames = self.frames.borrow();
-        let bytes = frame.0.and_then(|number| frames.get(&number)).copied().unwrap_or(0);
-        let is_first = frame.0.is_some() && frame.0 == frames.keys().next().copied();
-        let most = if bytes > SMALL_FRAME_BYTES { self.most_for_large() } else { self.most };
-        self.has_room() && (is_first || self.held.get() + self.unfinished.get() < most)
+        let room = self.room();
+        let bytes = frame.0.and_then(|number| self.frames.borrow().get(&number).copied()).unwrap_or(0);
+        if frame.0.is_some() && frame.0 == room.first {
+            room.for_first
+        } else if bytes > SMALL_FRAME_BYTES {
+            room.for_large
+        } else {
+            room.for_small
+        }
     }
 
-    fn most_for_large(&self) -> usize {
-        self.most - self.most / 4
+    fn room(&self) -> Room {
+        let first = self.frames.borrow().first_key_value().map(|(number, bytes)| (*number, *bytes));
+        let all = self.held.get() + self.unfinished.get();
+        let others = all - first.map_or(0, |(_, bytes)| bytes);
+        let for_whole = self.has_room();
+        Room {
+            for_whole,
+            // With nothing to be answered nothing else would make room for it.
+            for_first: for_whole && (self.held.get() == 0 || others < self.most),
+            for_large: for_whole && all < self.most - self.most / 4,
+            for_small: for_whole && others < self.most,
+            first: first.map(|(number, _)| number),
+        }
     }
 
     /// Those who wait for room.
@@ -105,20 +120,29 @@ impl InFlightBytes {
 
     /// Wakes who may read after this and could not before.
     fn changed(&self, change: impl FnOnce()) {
-        let state = || {
-            let all = self.held.get() + self.unfinished.get();
-            let first = self.frames.borrow().keys().next().copied();
-            (self.has_room(), all < self.most, all < self.most_for_large(), first)
-        };
-        let before = state();
+        let before = self.room();
         change();
-        let now = state();
-        let gained = (!before.0 && now.0) || (!before.1 && now.1) || (!before.2 && now.2);
-        let another_is_first = !now.2 && now.3.is_some() && now.3 != before.3;
+        let now = self.room();
+        let gained = !before.for_whole && now.for_whole
+            || !before.for_large && now.for_large
+            || !before.for_small && now.for_small
+            || !before.for_first && now.for_first;
+        // Where large ones are read, it was already.
+        let another_is_first = now.for_first && !now.for_large && now.first.is_some() && now.first != before.first;
         if gained || another_is_first {
             self.waiting.wake_all();
         }
     }
+}
+
+/// Who may be read from.
+struct Room {
+    for_whole: bool,
+    for_first: bool,
+    for_large: bool,
+    for_small: bool,
+    /// The unfinished frame that began first.
+    first: Option<u64>,
 }
 
 #[cfg(test)]
@@ -148,7 +172,7 @@ mod tests {
 
     #[test]
     fn where_all_is_used_the_first_frame_goes_on_then_the_next_and_nobody_else() {
-        let (in_flight, mut frames) = with(&[MOST / 2, MOST / 2, 1]);
+        let (in_flight, mut frames) = with(&[MOST / 2, MOST, 1]);
         assert!(in_flight.may_read(&frames[0]) && !in_flight.may_read(&frames[1]) && !in_flight.may_read(&frames[2]));
         assert!(!in_flight.may_read(&Unfinished::default()));
         // It grows past the bound, and is a request at last.
@@ -159,12 +183,33 @@ mod tests {
         assert!(!in_flight.may_read(&frames[1]), "unanswered requests fill it");
         in_flight.remove(MOST);
         assert!(in_flight.may_read(&frames[1]));
-        assert_eq!((in_flight.held(), in_flight.unfinished()), (0, MOST / 2 + 1));
+        assert_eq!((in_flight.held(), in_flight.unfinished()), (0, MOST + 1));
+    }
+
+    #[test]
+    fn however_far_the_first_large_frame_has_come_small_ones_are_read_and_other_large_ones_are_not() {
+        let (in_flight, frames) = with(&[MOST, 3 * MOST / 4, 1]);
+        let read: Vec<bool> = frames.iter().map(|frame| in_flight.may_read(frame)).collect();
+        assert_eq!(read, [true, false, true]);
+        assert!(in_flight.may_read(&Unfinished::default()));
+        let (in_flight, frames) = with(&[MOST, 1]);
+        assert!(in_flight.may_read(&frames[0]) && in_flight.may_read(&frames[1]));
+    }
+
+    #[test]
+    fn one_frame_passes_the_bound_and_the_next_one_waits_until_that_is_answered() {
+        let (in_flight, frames) = with(&[1, MOST - SMALL_FRAME_BYTES]);
+        in_flight.add(SMALL_FRAME_BYTES);
+        assert!(!in_flight.may_read(&frames[0]), "whole ones and others fill it");
+        in_flight.remove(1);
+        assert!(in_flight.may_read(&frames[0]));
+        let (in_flight, frames) = with(&[1, 2 * MOST]);
+        assert!(in_flight.may_read(&frames[0]), "nothing else would make room");
     }
 
     #[test]
     fn who_waits_is_woken_for_room_and_when_its_frame_is_the_first() {
-        let (in_flight, mut frames) = with(&[MOST, MOST, MOST]);
+        let (in_flight, mut frames) = with(&[MOST, MOST, MOST, MOST]);
         let woken = std::sync::Arc::new(Woken::default());
         let waker = std::task::Waker::from(woken.clone());
         let waiter = in_flight.waiting().waiter();
@@ -177,7 +222,12 @@ mod tests {
         expect("more of the same", 0, &mut |frames| in_flight.set_unfinished(&mut frames[0], MOST + 1));
         expect("not the first", 0, &mut |frames| in_flight.set_unfinished(&mut frames[1], 0));
         expect("the third is the first", 1, &mut |frames| in_flight.set_unfinished(&mut frames[0], 0));
-        expect("there is room", 1, &mut |frames| in_flight.set_unfinished(&mut frames[2], 0));
+        expect("the fourth is, and there is room for small ones", 1, &mut |frames| {
+            in_flight.set_unfinished(&mut frames[2], 0);
+        });
+        expect("a whole one leaves none", 0, &mut |_| in_flight.add(MOST));
+        expect("it is answered", 1, &mut |_| in_flight.remove(MOST));
+        expect("there is room for large ones", 1, &mut |frames| in_flight.set_unfinished(&mut frames[3], 0));
         expect("there was room", 0, &mut |_| {
             in_flight.add(1);
             in_flight.remove(1);

@@ -75,28 +75,34 @@ fn large_frames() -> Options {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frames_that_have_not_come_whole_count_too_and_every_one_gets_through() {
-    const CLIENTS: usize = 10;
-    const LIMIT: u64 = 4 << 20;
-    let gateway = Gateway::start(large_frames());
+    // The last quarter has room for what is read of every client at once.
+    const LIMIT: u64 = 3584 << 10;
+    let gateway = Gateway::start(large_frames().set("max-in-flight-bytes", LIMIT));
     let unfinished = || metric(&gateway, "ringgate_unfinished_frame_bytes", "");
     let mut go_on = Vec::new();
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|_| {
-            let (rest, told) = std::sync::mpsc::channel::<()>();
-            go_on.push(rest);
-            let mut raw = Raw::connect(gateway.bootstrap());
-            std::thread::spawn(move || {
-                let whole = padded(MIB);
-                let (most, last) = whole.split_at(MIB - KIB);
-                raw.send_bytes(most);
-                told.recv().expect("the test goes on");
-                raw.send_bytes(last);
-                raw.receive::<MetadataRequest>(9, 7)
-            })
+    let mut client = || {
+        let (step, steps) = std::sync::mpsc::channel::<usize>();
+        go_on.push(step);
+        let mut raw = Raw::connect(gateway.bootstrap());
+        std::thread::spawn(move || {
+            let whole = padded(MIB);
+            let mut sent = 0;
+            while sent < whole.len() {
+                let to = steps.recv().expect("the test goes on").min(whole.len());
+                raw.send_bytes(&whole[sent..to]);
+                sent = to;
+            }
+            raw.receive::<MetadataRequest>(9, 7)
         })
-        .collect();
-    eventually("they fill what is there for large frames", || unfinished() >= 3 * LIMIT / 4).await;
+    };
+    let clients: Vec<_> = (0..6).map(|_| client()).collect();
+    go_on[0].send(KIB).expect("it waits");
+    eventually("one frame began first", || unfinished() == KIB as u64).await;
+    go_on[1..].iter().for_each(|others| others.send(MIB - KIB).expect("they wait"));
+    eventually("the others fill what is there for large frames", || unfinished() >= 3 * LIMIT / 4).await;
     eventually("the pause is counted", || hits(&gateway, "max_in_flight_bytes") >= 1).await;
+    go_on[0].send(MIB - KIB).expect("it waits");
+    eventually("the first goes on past the bound", || unfinished() > LIMIT).await;
     let mut other = Raw::connect(gateway.bootstrap());
     let until = Instant::now() + A_MOMENT;
     while Instant::now() < until {
@@ -105,7 +111,7 @@ async fn frames_that_have_not_come_whole_count_too_and_every_one_gets_through() 
         assert!(held <= LIMIT + MIB as u64 + 64 * KIB as u64, "{held} bytes");
     }
     // Nobody can finish its frame but in the order in which they began, which is not known here.
-    go_on.into_iter().rev().for_each(|rest| rest.send(()).expect("it waits"));
+    go_on.into_iter().rev().for_each(|rest| rest.send(usize::MAX).expect("it waits"));
     for client in clients {
         assert!(!client.join().expect("a client").brokers.is_empty());
     }
