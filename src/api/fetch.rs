@@ -244,7 +244,8 @@ async fn read(
             return fetched;
         }
         let deadline = deadline.get_or_insert_with(|| Sleep::new(shard, max_wait));
-        let Some((handle, _)) = &watch else {
+        let watched = watch.as_ref().filter(|(_, min)| !is_reached(&fetched, &by_owner, min));
+        let Some((handle, _)) = watched else {
             watch = Some((WatchHandle::new(shard, owners.clone()), shares(&fetched, &by_owner, min_bytes)));
             continue;
         };
@@ -284,6 +285,12 @@ fn shares(fetched: &[Fetched], by_owner: &[(ShardId, Vec<usize>)], min_bytes: us
     let share = min_bytes.saturating_sub(have).div_ceil(by_owner.len()).max(1);
     let of = |indexes: &[usize]| indexes.iter().map(|&i| fetched[i].available).sum::<usize>() + share;
     by_owner.iter().map(|(_, indexes)| of(indexes)).collect()
+}
+
+/// Whether an owner has what a wake-up was to wait for, and so keeps no watch: records came between two rounds.
+fn is_reached(fetched: &[Fetched], by_owner: &[(ShardId, Vec<usize>)], min_bytes: &[usize]) -> bool {
+    let has = |indexes: &[usize]| indexes.iter().map(|&i| fetched[i].available).sum::<usize>();
+    by_owner.iter().zip(min_bytes).any(|((_, indexes), min)| has(indexes) >= *min)
 }
 
 /// `false` when the time is up or the gateway stops.
@@ -508,5 +515,7 @@ mod tests {
         let shares = shares(&fetched, &by_owner, 100);
         assert_eq!(shares, [17 + 39, 5 + 39]);
         assert!(shares.iter().map(|share| share - 1).sum::<usize>() < 100);
+        assert!(!is_reached(&fetched, &by_owner, &shares));
+        assert!(is_reached(&[read(&[10]), read(&[44]), read(&[7])], &by_owner, &shares));
     }
 }

@@ -60,6 +60,32 @@ fn k034_a_fetch_is_held_until_there_are_min_bytes_and_no_longer() {
 }
 
 #[test]
+fn k034_records_that_come_while_a_fetch_asks_one_shard_after_the_other_are_not_missed() {
+    // An append is to be as quick as a question.
+    let gateway = Gateway::start(Options::new(2).set("fsync", "never"));
+    let mut writer = Raw::connect(gateway.bootstrap());
+    let topic = create(&mut writer, "growing", 2, &[]);
+    let (one, other) = (topic.partition(0), topic.partition(1));
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let sent = batch(Writer::NOBODY, 1, &["0123456789"]);
+    for turn in 0..400 {
+        let request = fetch_request(12, &[(&topic, &[(0, turn), (1, 2 * turn)])]);
+        let request = request.with_max_wait_ms(FOR_EVER_MS).with_min_bytes(3 * sent.len() as i32);
+        one.append(&mut writer, sent.clone());
+        let asked = raw.send(12, &request);
+        for _ in 0..turn % 50 * 20 {
+            std::hint::spin_loop();
+        }
+        for _ in 0..2 {
+            other.append(&mut writer, sent.clone());
+        }
+        let response = raw.receive::<FetchRequest>(12, asked);
+        let sizes: Vec<usize> = partitions(&response).iter().map(|p| size(p)).collect();
+        assert_eq!(sizes, [sent.len(), 2 * sent.len()], "turn {turn}");
+    }
+}
+
+#[test]
 fn k034_a_fetch_that_whole_batches_cannot_fill_does_not_wait_for_more() {
     for tail_cache in ["64MiB", "0"] {
         let gateway = Gateway::start(Options::new(2).set("tail-cache-bytes", tail_cache));
