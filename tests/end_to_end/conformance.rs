@@ -10,7 +10,7 @@ use kafka_protocol::messages::{
 use crate::common::gateway::{Gateway, Options};
 use crate::common::group::{
     ASSIGNMENT, Member, ask_for_member_id, commit, commit_codes, commit_request, committed, delete_groups, group_id,
-    join_request, subscription,
+    join_request, state, subscription,
 };
 use crate::common::partition::{Partition, create, versions};
 use crate::common::raw::{Raw, Writer, batch, string, topic_name};
@@ -233,6 +233,9 @@ fn s113_a_parked_join_and_a_parked_sync_are_answered_16_when_the_gateway_stops()
     assert_eq!(leads.call(9, &join("syncing", &leader)).error_code, 0);
     let follower = ask_for_member_id(&mut follows, "syncing", "consumer");
     let joined = follows.send(9, &join("syncing", &follower));
+    while state(&mut raw, "syncing") != "PreparingRebalance" {
+        std::thread::yield_now();
+    }
     assert_eq!(leads.call(9, &join("syncing", &leader)).generation_id, 2);
     let generation = follows.receive::<JoinGroupRequest>(9, joined).generation_id;
     let member = Member { group: "syncing".into(), id: follower, generation };
