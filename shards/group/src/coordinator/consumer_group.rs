@@ -262,6 +262,8 @@ impl Group {
     fn become_classic(&mut self, ctx: &mut Ctx) {
         self.consumer = None;
         self.generation = 0;
+        // Known by the generation, and generations begin anew.
+        self.subscriptions = None;
         self.protocol_type = Text::EMPTY;
         ctx.persist(vec![Record::Group(self.metadata())], Write::Unwatched);
     }

@@ -37,6 +37,8 @@ pub(super) struct Downgrade {
     at: usize,
     /// Tombstones of the members; the group's own record follows.
     records: Vec<Record>,
+    /// Not where a classic member took the last one's place and nothing else is new (6.10).
+    rebalances: bool,
 }
 
 impl Group {
@@ -195,8 +197,9 @@ impl Group {
     pub(super) fn downgrade_if_due(&mut self, ctx: &mut Ctx) {
         let may =
             matches!(ctx.config.consumer_migration_policy, MigrationPolicy::Bidirectional | MigrationPolicy::Downgrade);
-        let is_due = |consumer: &ConsumerGroup| consumer.is_classic_only();
-        if !may || !self.consumer.as_deref().is_some_and(is_due) {
+        let Some(consumer) = &mut self.consumer else { return };
+        let succeeded = consumer.take_succeeded();
+        if !may || !consumer.is_classic_only() {
             return;
         }
         let Some(consumer) = self.consumer.take() else { return };
@@ -207,7 +210,7 @@ impl Group {
         self.set_state(ctx, State::Stable);
         let mut records = consumer.removed_tombstones();
         records.reserve_exact(consumer.member_count());
-        self.works.push_back(Work::Downgrade(Downgrade { consumer, at: 0, records }));
+        self.works.push_back(Work::Downgrade(Downgrade { consumer, at: 0, records, rebalances: !succeeded }));
     }
 
     /// A slice of it; what is left, if anything.
@@ -218,7 +221,9 @@ impl Group {
                 self.works.push_back(Work::Keep(downgrade.records.into_iter()));
                 self.works.push_back(Work::keep_group(self, Write::Unwatched));
                 self.works.push_back(Work::ArmSessions { at: 0 });
-                self.works.push_back(Work::Prepare);
+                if downgrade.rebalances {
+                    self.works.push_back(Work::Prepare);
+                }
                 return None;
             };
             downgrade.records.push(tombstone);

@@ -185,6 +185,62 @@ fn s120_a_static_member_comes_back_to_what_it_had_and_only_after_it_said_that_it
 }
 
 #[test]
+fn s120_a_static_member_of_version_0_that_comes_back_without_an_id_is_given_one() {
+    let (mut world, _known) = world_with("t", 2);
+    let mut member = Consumer { instance: Some("i".into()), ..Consumer::new("", &["t"]) };
+    for restart in 0..2 {
+        let joining = ConsumerGroupHeartbeatRequest { api_version: 0, ..member.joining() };
+        let answer = world.beat(joining);
+        member.member_id = answer.member_id.expect("a member id");
+        (member.epoch, member.has) = (answer.member_epoch, answer.assignment.expect("an assignment"));
+        assert!(!member.member_id.is_empty(), "restart {restart}");
+        member.beat(&mut world);
+        assert_eq!(member.numbers(), [0, 1]);
+        world.beat(member.leaving(-2));
+        member = Consumer { instance: member.instance, ..Consumer::new("", &["t"]) };
+    }
+}
+
+#[test]
+fn a_static_member_that_comes_back_while_targets_are_made_elsewhere_is_not_left_out() {
+    let partitions = 600;
+    let (mut world, _known) = world_with("t", partitions);
+    let of = |id: &str| Consumer { instance: Some(format!("instance-{id}").into()), ..Consumer::new(id, &["t"]) };
+    let mut members = vec![of("a"), of("b")];
+    members.iter_mut().for_each(|member| member.join(&mut world));
+    world.come_to_rest(&mut members);
+    world.assigns_later = true;
+    members.push(of("c"));
+    members[2].join(&mut world);
+    world.beat(members[0].leaving(-2));
+    members[0].member_id = "a-again".into();
+    members[0].join(&mut world);
+    world.assign();
+    world.come_to_rest(&mut members);
+    assert_shared_out(&members, partitions);
+}
+
+#[test]
+fn a_static_member_that_says_that_it_comes_back_has_its_session_for_it_whatever_it_had_to_give_back() {
+    let (mut world, _known) = world_with("t", 4);
+    let mut member = Consumer { instance: Some("i".into()), ..Consumer::new("slow", &["t"]) };
+    let joining = ConsumerGroupHeartbeatRequest { rebalance_timeout_ms: 5_000, ..member.joining() };
+    let answer = world.beat(joining);
+    (member.epoch, member.has) = (answer.member_epoch, answer.assignment.expect("an assignment"));
+    let mut second = Consumer::new("m2", &["t"]);
+    second.join(&mut world);
+    assert!(member.beat(&mut world), "it is told to give back");
+    world.beat(member.leaving(-2));
+    for _ in 0..4 {
+        world.advance(10_000);
+        second.beat(&mut world);
+    }
+    assert_eq!(world.consumers().members.len(), 2);
+    member.member_id = "again".into();
+    member.join(&mut world);
+}
+
+#[test]
 fn s121_who_does_not_give_back_within_its_rebalance_timeout_is_removed() {
     let (mut world, _known) = world_with("t", 4);
     let mut slow = Consumer::new("slow", &["t"]);

@@ -196,6 +196,39 @@ fn s128_when_the_last_member_of_the_consumer_protocol_goes_the_group_is_classic_
 }
 
 #[test]
+fn s128_when_a_static_member_starts_again_as_the_last_classic_one_nobody_has_to_rebalance() {
+    for other_wishes in [false, true] {
+        let (mut world, _known) = world(MigrationPolicy::Bidirectional);
+        let mut classic = classic_group(&mut world, b"");
+        let mut consumer = Consumer { instance: Some("i".into()), ..Consumer::new("new", &["t"]) };
+        if other_wishes {
+            consumer.names = Some(vec!["t".into(), "u".into()]);
+        }
+        consumer.join(&mut world);
+        come_to_rest(&mut world, &mut classic, &mut consumer);
+        let mut again = Classic::new(2);
+        again.client.instance = Some("i".into());
+        let token = world.join(2, again.client.join_request());
+        let joined = world.joined(token);
+        assert_eq!(joined.error_code, ErrorCode::NONE);
+        again.client.takes(&joined);
+        if other_wishes {
+            assert_eq!(world.state(), "PreparingRebalance");
+            continue;
+        }
+        assert_eq!((world.state().as_str(), joined.generation_id), ("Stable", consumer.epoch));
+        let token = world.sync(&again.client, &[]);
+        assert_eq!(partitions(&world.synced(token).assignment), consumer.numbers());
+        for client in [&classic.client, &again.client] {
+            assert_eq!(world.heartbeat(client), ErrorCode::NONE);
+        }
+        // It is a classic group like others: whoever comes has everybody join again.
+        world.enter(&mut Client { protocols: classic.client.protocols.clone(), ..Client::new(3) });
+        assert_eq!(world.heartbeat(&classic.client), ErrorCode::REBALANCE_IN_PROGRESS);
+    }
+}
+
+#[test]
 fn a_write_of_before_a_group_went_down_and_up_again_is_none_of_what_it_is_now() {
     let (mut w, _) = world(MigrationPolicy::Bidirectional);
     let mut classic = classic_group(&mut w, &[]);

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use ringgate_group::request::*;
 use ringgate_group::response::*;
 use ringgate_group::{
-    ConnectionId, Coordinator, Effect, ErrorCode, GroupConfig, Now, PersistId, Record, ReplyToken, Request, Response,
-    StoreError, Text, TimerKey, Totals, member_visits, resolve_regexes,
+    ConnectionId, Coordinator, Effect, ErrorCode, GroupConfig, Now, PartitionSet, PersistId, Record, ReplyToken,
+    Request, Response, StoreError, Text, TimerKey, Totals, member_visits, resolve_regexes,
 };
 
 pub const GROUP: &str = "g";
@@ -21,6 +21,14 @@ pub enum Store {
     Keeps,
     Waits,
     Fails(StoreError),
+}
+
+/// What was asked of an assignor, as it is told to the coordinator.
+struct Computed {
+    group: u32,
+    uid: u64,
+    asked: Vec<(u32, u64)>,
+    targets: Vec<PartitionSet>,
 }
 
 pub struct World {
@@ -36,6 +44,9 @@ pub struct World {
     /// What is kept, by key.
     pub kept: BTreeMap<Bytes, Record>,
     pub writes: usize,
+    /// Assignments that are made elsewhere wait until [`World::assign`].
+    pub assigns_later: bool,
+    assignments: Vec<Computed>,
     /// Most members that were looked at in one go.
     pub most_visits: u64,
     next_token: u64,
@@ -74,6 +85,8 @@ impl World {
             waiting: VecDeque::new(),
             kept: BTreeMap::new(),
             writes: 0,
+            assigns_later: false,
+            assignments: Vec::new(),
             most_visits: 0,
             next_token: 0,
         }
@@ -124,7 +137,10 @@ impl World {
                 }
                 Effect::ComputeAssignment { group, uid, assignor, question, asked } => {
                     let targets = assignor.assign(&question);
-                    self.coordinator.handle_assignment_computed(self.now, group, uid, asked, targets);
+                    self.assignments.push(Computed { group, uid, asked, targets });
+                    if !self.assigns_later {
+                        self.take_assignments();
+                    }
                 }
                 Effect::ResolveRegex { group, uid, patterns, topics } => {
                     let resolved = resolve_regexes(&patterns, &*topics);
@@ -132,6 +148,19 @@ impl World {
                 }
                 Effect::Worked => {}
             }
+        }
+    }
+
+    /// Tells what assignors have made.
+    pub fn assign(&mut self) {
+        self.assigns_later = false;
+        self.take_assignments();
+        self.carry_out();
+    }
+
+    fn take_assignments(&mut self) {
+        for Computed { group, uid, asked, targets } in std::mem::take(&mut self.assignments) {
+            self.coordinator.handle_assignment_computed(self.now, group, uid, asked, targets);
         }
     }
 

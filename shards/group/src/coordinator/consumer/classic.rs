@@ -99,6 +99,8 @@ impl ConsumerGroup {
             (member.client_id, member.client_host) = (cut(&request.client_id), cut(&request.client_host));
             member.classic = Some(classic);
         });
+        // Known without an id it is by its instance.
+        self.succeeded = is_new && known.is_some() && !wishes_changed;
         self.notice_changes(ctx, wishes_changed || known.is_none());
         self.assign_if_due(ctx, at);
         let owned = by_id(&*ctx.topics, &wishes.owned);

@@ -92,6 +92,11 @@ pub(in crate::coordinator) fn check(ctx: &mut Ctx, request: &ConsumerGroupHeartb
     check_bounds(ctx, request)
 }
 
+/// The id of a member that comes: its own, or one that it is given (version 0).
+fn new_id(ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Text {
+    if request.member_id.is_empty() { Text::from(ctx.uuid()) } else { request.member_id.detached() }
+}
+
 /// The gateway's own bounds on what a member may say of itself.
 fn check_bounds(ctx: &mut Ctx, request: &ConsumerGroupHeartbeatRequest) -> Result<(), Refused> {
     let ids = [Some(&request.member_id), request.instance_id.as_ref(), request.rack_id.as_ref()];
@@ -146,7 +151,10 @@ impl ConsumerGroup {
         }
         let (slot, mut wishes_changed) = match speaker {
             Speaker::Known(slot) => (slot, false),
-            Speaker::Returns(slot) => (self.replace_by(ctx, slot, request.member_id.detached()), false),
+            Speaker::Returns(slot) => {
+                let member_id = new_id(ctx, request);
+                (self.replace_by(ctx, slot, member_id), false)
+            }
             Speaker::Newcomer => (self.add(ctx, request, more)?, true),
         };
         let updated = self.update(ctx, slot, request);
@@ -271,10 +279,7 @@ impl ConsumerGroup {
         request: &ConsumerGroupHeartbeatRequest,
         more_bytes: usize,
     ) -> Result<u32, Refused> {
-        let member_id = match request.member_id.is_empty() {
-            true => Text::from(ctx.uuid()),
-            false => request.member_id.detached(),
-        };
+        let member_id = new_id(ctx, request);
         self.add_reserved(ctx, member_id, request.instance_id.as_ref(), more_bytes).map_err(|code| (code, None))
     }
 
@@ -316,6 +321,10 @@ impl ConsumerGroup {
         member.holding.revoking = PartitionSet::EMPTY;
         member.previous_epoch = -1;
         (member.armed_ms, member.act_by_ms) = (None, None);
+        if self.assigning.is_some() {
+            // The targets that are on their way are those of who was there when they were asked for.
+            self.bump();
+        }
         // The same id again: its tombstone would come behind nothing.
         self.changes.removed.retain(|removed| *removed != member.member_id);
         let slot = self.insert(ctx, member);

@@ -27,6 +27,8 @@ impl ConsumerGroup {
                 member.holding.state = MemberState::UnreleasedPartitions;
                 member.holding.revoking = PartitionSet::EMPTY;
             });
+            // From now on only its session runs.
+            self.cancel_deadline(ctx, slot);
         } else {
             self.remove(ctx, slot);
             ctx.stats.depart(Departure::Left);

@@ -89,6 +89,8 @@ pub(super) struct ConsumerGroup {
     changes: Changes,
     /// How often the epoch was raised and nobody has counted it.
     bumps: u64,
+    /// In this step a classic member has taken the place of a static one, and wishes for the same.
+    succeeded: bool,
     /// While loading: ids of static members whose instance has another one.
     superseded: Vec<Text>,
     /// Writes that are not decided, and how many have failed.
@@ -134,6 +136,7 @@ impl ConsumerGroup {
             written_digest: 0,
             changes: Changes::default(),
             bumps: 0,
+            succeeded: false,
             superseded: Vec::new(),
             undecided: 0,
             failed: 0,
@@ -307,6 +310,12 @@ impl ConsumerGroup {
     /// Whether there are members, and none speaks the consumer protocol.
     pub fn is_classic_only(&self) -> bool {
         self.classic_members > 0 && self.classic_members == self.members.len()
+    }
+
+    /// Whether in this step a classic member came for a static one with the same wishes, and has what was meant for that
+    /// one: nobody has to find out that the group is a classic one again.
+    pub fn take_succeeded(&mut self) -> bool {
+        std::mem::take(&mut self.succeeded) && self.assignment_epoch == self.epoch
     }
 
     /// A protocol that all classic members know, the first member's choice among them.

@@ -1,6 +1,7 @@
 //! What the members of a consumer group subscribe to, by name and by pattern, and how the group notices that
 //! topics come, go and grow.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -37,8 +38,6 @@ impl Pattern {
 /// A pattern and the topics that it names.
 pub type ResolvedRegex = (Text, TopicNames);
 
-/// A pattern that matches whole topic names, or what is wrong with it. RE2's syntax is what the `regex` crate has
-/// as well: no look-around, no back references.
 /// Why a pattern is refused.
 pub(super) struct Unfit {
     /// It is none that could not be, but it is too large.
@@ -46,16 +45,47 @@ pub(super) struct Unfit {
     pub message: String,
 }
 
+/// A pattern that matches whole topic names, or what is wrong with it. RE2's syntax is what the `regex` crate has as
+/// well (no look-around, no back references), but for `\Q...\E`.
 fn compile(pattern: &str) -> Result<regex::Regex, Unfit> {
     if pattern.len() > REGEX_BYTES_MAX {
         let message = format!("SubscribedTopicRegex has {} bytes, allowed are {REGEX_BYTES_MAX}", pattern.len());
         return Err(Unfit { is_too_large: true, message });
     }
-    let built = regex::RegexBuilder::new(&format!("^(?:{pattern})$")).size_limit(REGEX_COMPILED_BYTES_MAX).build();
+    let built =
+        regex::RegexBuilder::new(&format!("^(?:{})$", unquoted(pattern))).size_limit(REGEX_COMPILED_BYTES_MAX).build();
     built.map_err(|error| Unfit {
         is_too_large: matches!(error, regex::Error::CompiledTooBig(_)),
         message: format!("SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}"),
     })
+}
+
+/// The pattern with what stands between `\Q` and `\E`, or the end, escaped character by character: so does Java's
+/// `Pattern.quote` write names.
+fn unquoted(pattern: &str) -> Cow<'_, str> {
+    if !pattern.contains("\\Q") {
+        return Cow::Borrowed(pattern);
+    }
+    let (mut plain, mut rest) = (String::with_capacity(pattern.len()), pattern);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        plain.push_str(before);
+        rest = match escape.strip_prefix("\\Q") {
+            Some(quoted) => {
+                let (literal, behind) = quoted.split_once("\\E").unwrap_or((quoted, ""));
+                plain.push_str(&regex::escape(literal));
+                behind
+            }
+            // The escaped character goes along: it may be a backslash.
+            None => {
+                let end = 1 + escape[1..].chars().next().map_or(0, char::len_utf8);
+                plain.push_str(&escape[..end]);
+                &escape[end..]
+            }
+        };
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
 }
 
 /// The topics that each pattern names. Takes a time that grows with both, and belongs off the shard.
@@ -317,5 +347,29 @@ impl ConsumerGroup {
         // What is compared next includes them.
         self.topics_seen = None;
         self.notice_changes(ctx, wishes_changed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_quoted_is_taken_by_its_letters_as_re2_does() {
+        let is_match = |pattern: &str, topic: &str| compile(pattern).map(|regex| regex.is_match(topic)).ok();
+        for (pattern, is, is_not) in [
+            (r"\Qorders.\E.*", "orders.eu", "ordersXeu"),
+            (r"a\Q.*\E", "a.*", "ab"),
+            (r"\Q.", ".", "a"),
+            (r"\Qab\E+", "abb", "abab"),
+            (r"\Q\E\Q[\E|\d", "[", "d"),
+            (r"\\Q", r"\Q", "Q"),
+            (r"\Q\\E\.", r"\.", r"\a"),
+        ] {
+            assert_eq!((is_match(pattern, is), is_match(pattern, is_not)), (Some(true), Some(false)), "{pattern}");
+        }
+        for pattern in [r"\E", r"a\", r"\Q.\E("] {
+            assert_eq!(is_match(pattern, "a"), None, "{pattern}");
+        }
     }
 }
