@@ -13,6 +13,8 @@ use super::{Operation, Outcome, RequestContext, Resource, View};
 const ENDPOINT_TYPE_SINCE: i16 = 1;
 /// Kafka's number for brokers.
 const BROKERS: i8 = 1;
+/// Kafka's number for controllers, of which a broker does not tell.
+const CONTROLLERS: i8 = 2;
 
 /// Serves a DescribeCluster.
 pub async fn handle(ctx: &RequestContext, request: DescribeClusterRequest) -> Outcome {
@@ -22,8 +24,12 @@ pub async fn handle(ctx: &RequestContext, request: DescribeClusterRequest) -> Ou
 fn response(view: &View<'_>, request: &DescribeClusterRequest) -> DescribeClusterResponse {
     if view.version >= ENDPOINT_TYPE_SINCE && request.endpoint_type != BROKERS {
         let why = format!("endpoint_type = {}; allowed is 1, brokers", request.endpoint_type);
+        let error = match request.endpoint_type {
+            CONTROLLERS => ErrorCode::MISMATCHED_ENDPOINT_TYPE,
+            _ => ErrorCode::UNSUPPORTED_ENDPOINT_TYPE,
+        };
         return DescribeClusterResponse::default()
-            .with_error_code(ErrorCode::UNSUPPORTED_VERSION.0)
+            .with_error_code(error.0)
             .with_error_message(Some(StrBytes::from_string(why)));
     }
     let brokers = view.advertised.nodes(view.local).into_iter().map(|node| {
@@ -63,8 +69,10 @@ mod tests {
     #[test]
     fn controllers_are_not_told_of() {
         let world = World::with(&[]);
-        let request = DescribeClusterRequest::default().with_endpoint_type(2);
-        let read = as_read(1, &response(&world.view(1), &request));
-        assert_eq!((read.error_code, read.brokers.len()), (35, 0));
+        for (endpoint_type, error) in [(2, 114), (0, 115), (3, 115)] {
+            let request = DescribeClusterRequest::default().with_endpoint_type(endpoint_type);
+            let read = as_read(1, &response(&world.view(1), &request));
+            assert_eq!((read.error_code, read.brokers.len()), (error, 0));
+        }
     }
 }
