@@ -9,7 +9,7 @@ use ringgate_bench::scenario::fleet::{self, Flags, Fleet, Protocol};
 use ringgate_bench::scenario::rebalance_storm::{self, Cut, Kind, RebalanceStorm};
 
 use crate::common::gateway::{Gateway, Options};
-use crate::run::{begin, common, left_on, run};
+use crate::run::{begin, common, left_on, run, run_with_cuts};
 
 /// Time enough for groups to form on a busy machine, and for some heartbeats.
 const LONG: Duration = Duration::from_secs(10);
@@ -126,7 +126,9 @@ fn storm(flags: rebalance_storm::Flags) -> RunResult {
     let gateway = Gateway::start(Options::new(2));
     // Groups form before the storm.
     let common = ringgate_bench::plan::Common { warmup: LONG, ..common(&gateway, Load::Own, LONG) };
-    let result = run::<RebalanceStorm>(&gateway, &common, &rebalance_storm::Plan::new(flags).expect("a plan"));
+    let run =
+        if matches!(flags.storm, Kind::Reconnect) { run_with_cuts::<RebalanceStorm> } else { run::<RebalanceStorm> };
+    let result = run(&gateway, &common, &rebalance_storm::Plan::new(flags).expect("a plan"));
     assert_eq!(result.latencies["stable"].count, 5, "{:?}", result.values);
     assert!(result.latencies["recovery"].count >= 1, "{:?}", result.values);
     assert_eq!(value(&result, "rebalances.unexpected"), 0.0, "{:?}", result.values);
@@ -159,7 +161,8 @@ fn members_that_vanished_are_no_reason_to_leave_a_group_there() {
         storm_rate: "10%/s".into(),
         ..Default::default()
     };
-    let result = run::<RebalanceStorm>(&gateway, &common, &rebalance_storm::Plan::new(flags).expect("a plan"));
+    let result =
+        run_with_cuts::<RebalanceStorm>(&gateway, &common, &rebalance_storm::Plan::new(flags).expect("a plan"));
     assert!(value(&result, "storm.kills") >= 2.0, "{:?}", result.values);
 }
 
