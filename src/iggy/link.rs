@@ -147,6 +147,8 @@ struct Driver<'a> {
     frame_began: Option<Instant>,
     /// The same frame, among those of the shard.
     unfinished: Unfinished,
+    /// No request is here that is complete and not taken up.
+    all_read: bool,
     /// The limit for which nothing is read at present.
     paused_at: Option<Limit>,
     /// The gateway stops; another shard's mailbox has room; the shard's bytes in flight have.
@@ -190,6 +192,7 @@ pub async fn serve(
             last_request: Instant::now(),
             frame_began: None,
             unfinished: Unfinished::default(),
+            all_read: true,
             paused_at: None,
             wakers: [shard.stop().waiter(), shard.room().waiter(), shared.in_flight.waiting().waiter()],
         };
@@ -283,6 +286,7 @@ impl Driver<'_> {
     /// Reads requests and starts them until none is complete or no more may be read. `true` when complete ones may be
     /// left that may be read now.
     fn read_requests(&mut self, budget: &mut Budget) -> Result<bool, End> {
+        self.all_read = false;
         while self.may_read() {
             match self.requests.next() {
                 Ok(Some(request)) => {
@@ -295,6 +299,7 @@ impl Driver<'_> {
                     if self.requests.is_partial() {
                         self.frame_began.get_or_insert_with(Instant::now);
                     }
+                    self.all_read = true;
                     return Ok(false);
                 }
                 Err(error @ FrameError::TooLarge { .. }) => {
@@ -354,10 +359,17 @@ impl Driver<'_> {
         let stopping_already = shard.is_stopping();
         let reading = self.may_read() && self.shared.in_flight.may_read(&self.unfinished);
         let full = self.running.len() >= REQUESTS_PER_LINK_MAX;
+        if full {
+            self.shared.in_flight.step_aside(&mut self.unfinished);
+        }
         let mut read = pin!(self.stream.recv(&self.shared.pool));
         let mut gone = pin!(self.stream.closed_by_peer());
-        let (in_flight, unfinished) = (&self.shared.in_flight, &self.unfinished);
-        let has_room = || !full && !shard.is_backlogged() && in_flight.may_read(unfinished);
+        let (in_flight, unfinished, all_read) = (&self.shared.in_flight, &self.unfinished, self.all_read);
+        // What is here may be taken up, or more may be read.
+        let has_room = || {
+            let has_room = in_flight.may_read(unfinished) || !all_read && in_flight.has_room();
+            has_room && !full && !shard.is_backlogged()
+        };
         let running = &mut self.running;
         let mut slept = false;
         let woken = std::future::poll_fn(|cx: &mut Context<'_>| {

@@ -12,13 +12,13 @@ use crate::limits::SMALL_FRAME_BYTES;
 ///
 /// Frames that have not come whole count as far as they have come. Where the bound is met, the one of them that
 /// began first is still read, so that there is always one that gets through (or is closed after `frame_timeout`); it
-/// counts for nobody but the large ones, and the bound is passed by that frame at most. The last quarter is for small
-/// frames alone: large ones that are slow to come do not keep anybody's heartbeat out.
+/// counts for nobody but the large ones. The last quarter is for small frames alone: large ones that are slow to come do
+/// not keep anybody's heartbeat out. The bound is passed by that one frame and a quarter at most.
 pub struct InFlightBytes {
     held: Cell<usize>,
     most: usize,
     unfinished: Cell<usize>,
-    /// Bytes of each frame that has not come whole, in the order in which they began.
+    /// Bytes of each frame that has not come whole and is read as soon as it may be, in the order in which they began.
     frames: RefCell<BTreeMap<u64, usize>>,
     next: Cell<u64>,
     waiting: Waiters,
@@ -26,7 +26,11 @@ pub struct InFlightBytes {
 
 /// A connection's frame that has not come whole, if it has one.
 #[derive(Debug, Default)]
-pub struct Unfinished(Option<u64>);
+pub struct Unfinished {
+    bytes: usize,
+    /// Its number among those that are read as soon as they may be.
+    number: Option<u64>,
+}
 
 impl InFlightBytes {
     /// Nothing held, `most` bytes at the most (one frame may pass it).
@@ -59,10 +63,9 @@ impl InFlightBytes {
     /// Whether the connection with this frame may be read from.
     pub fn may_read(&self, frame: &Unfinished) -> bool {
         let room = self.room();
-        let bytes = frame.0.and_then(|number| self.frames.borrow().get(&number).copied()).unwrap_or(0);
-        if frame.0.is_some() && frame.0 == room.first {
+        if frame.number.is_some() && frame.number == room.first {
             room.for_first
-        } else if bytes > SMALL_FRAME_BYTES {
+        } else if frame.bytes > SMALL_FRAME_BYTES {
             room.for_large
         } else {
             room.for_small
@@ -76,8 +79,8 @@ impl InFlightBytes {
         let for_whole = self.has_room();
         Room {
             for_whole,
-            // With nothing to be answered nothing else would make room for it.
-            for_first: for_whole && (self.held.get() == 0 || others < self.most),
+            // While there is little to be answered, which may take its time, nothing else would make room for it.
+            for_first: for_whole && (self.held.get() < self.most / 4 || others < self.most),
             for_large: for_whole && all < self.most - self.most / 4,
             for_small: for_whole && others < self.most,
             first: first.map(|(number, _)| number),
@@ -102,24 +105,33 @@ impl InFlightBytes {
 
     /// So many bytes are here of a frame that has not come whole; with 0 there is none.
     pub fn set_unfinished(&self, frame: &mut Unfinished, bytes: usize) {
-        if bytes == 0 && frame.0.is_none() {
+        if bytes == 0 && frame.bytes == 0 {
             return;
         }
         self.changed(|| {
             let mut frames = self.frames.borrow_mut();
-            let number = frame.0.take().unwrap_or_else(|| self.next.replace(self.next.get() + 1));
-            let before = if bytes == 0 {
-                frames.remove(&number)
+            let number = frame.number.take().unwrap_or_else(|| self.next.replace(self.next.get() + 1));
+            if bytes == 0 {
+                frames.remove(&number);
             } else {
-                frame.0 = Some(number);
-                frames.insert(number, bytes)
-            };
-            self.unfinished.set(self.unfinished.get() + bytes - before.unwrap_or(0));
+                frame.number = Some(number);
+                frames.insert(number, bytes);
+            }
+            self.unfinished.set(self.unfinished.get() + bytes - frame.bytes);
+            frame.bytes = bytes;
         });
     }
 
+    /// Its connection does not read for reasons of its own: nobody waits for that frame. It counts all the same, and is
+    /// the last in the line when it goes on.
+    pub fn step_aside(&self, frame: &mut Unfinished) {
+        if let Some(number) = frame.number.take() {
+            self.changed(|| self.frames.borrow_mut().remove(&number));
+        }
+    }
+
     /// Wakes who may read after this and could not before.
-    fn changed(&self, change: impl FnOnce()) {
+    fn changed<T>(&self, change: impl FnOnce() -> T) {
         let before = self.room();
         change();
         let now = self.room();
@@ -197,14 +209,29 @@ mod tests {
     }
 
     #[test]
-    fn one_frame_passes_the_bound_and_the_next_one_waits_until_that_is_answered() {
-        let (in_flight, frames) = with(&[1, MOST - SMALL_FRAME_BYTES]);
-        in_flight.add(SMALL_FRAME_BYTES);
+    fn the_next_frame_waits_where_whole_ones_and_others_fill_the_bound() {
+        let (in_flight, frames) = with(&[1, 3 * MOST / 4]);
+        in_flight.add(MOST / 4);
         assert!(!in_flight.may_read(&frames[0]), "whole ones and others fill it");
         in_flight.remove(1);
-        assert!(in_flight.may_read(&frames[0]));
+        assert!(in_flight.may_read(&frames[0]), "nothing else might make room");
         let (in_flight, frames) = with(&[1, 2 * MOST]);
-        assert!(in_flight.may_read(&frames[0]), "nothing else would make room");
+        assert!(in_flight.may_read(&frames[0]));
+    }
+
+    #[test]
+    fn a_frame_whose_connection_does_not_read_is_not_waited_for_and_counts_all_the_same() {
+        let (in_flight, mut frames) = with(&[MOST / 2, MOST / 2]);
+        in_flight.step_aside(&mut frames[0]);
+        assert!(in_flight.may_read(&frames[1]) && !in_flight.may_read(&frames[0]));
+        assert_eq!(in_flight.unfinished(), MOST);
+        in_flight.set_unfinished(&mut frames[0], MOST / 2);
+        assert!(in_flight.may_read(&frames[1]), "it is the last in the line");
+        in_flight.set_unfinished(&mut frames[1], 0);
+        assert!(in_flight.may_read(&frames[0]));
+        in_flight.step_aside(&mut frames[0]);
+        in_flight.set_unfinished(&mut frames[0], 0);
+        assert_eq!(in_flight.unfinished(), 0);
     }
 
     #[test]

@@ -416,6 +416,9 @@ impl Driver<'_> {
     /// Waits for the next thing to do; the flag says whether that took any waiting.
     async fn wait(&mut self, watchdog: &mut Sleep) -> (Woken, bool) {
         self.note_pause();
+        if !self.pipeline.may_read() {
+            self.shared.in_flight.step_aside(&mut self.unfinished);
+        }
         let shard = &self.connection.shard;
         let stopping_already = shard.is_stopping();
         let reading = self.peer != Peer::Closed
