@@ -187,6 +187,26 @@ fn a_servers_window_is_the_difference_of_its_ends() {
 }
 
 #[test]
+fn what_is_used_behind_the_windows_end_does_not_count() {
+    let tree = tree_with_a_server(90, [0, 0], 5);
+    let mut sampler = ServerSampler::start_at(Root::at(tree.path()), 7).unwrap();
+    sampler.window_begin();
+    update(&tree, 90, [1_000_000_000, 3_000_000_000], 9);
+    sampler.window_end();
+    // Answers that are waited for, members that leave, topics that are deleted: intervals show them, the window has none.
+    update(&tree, 90, [8_000_000_000, 9_000_000_000], 99);
+    assert!(sampler.interval().unwrap().cpu > 0.0);
+    sampler.window_end();
+    sampler.window_begin();
+    let server = sampler.finish();
+    assert_eq!((server.cpu_s, server.thread_imbalance), (4.0, 1.5));
+    assert_eq!(server.threads.iter().map(|thread| thread.cpu_s).collect::<Vec<_>>(), [3.0, 1.0]);
+    assert!((server.run_delay_s - 0.4).abs() < 1e-9);
+    assert_eq!((server.context_switches, server.involuntary_switches), (4_000 + 2_000, 2_000));
+    assert_eq!(server.kernel["RetransSegs"], 4);
+}
+
+#[test]
 fn another_process_with_the_same_id_is_not_the_server() {
     let tree = tree_with_a_server(90, [0, 0], 0);
     let mut sampler = ServerSampler::start_at(Root::at(tree.path()), 7).unwrap();

@@ -186,6 +186,7 @@ pub fn run<S: Scenario>(
         stop_to,
         executors: usize::from(how.executors),
         server: None,
+        measuring: false,
         scraper: None,
         interrupted: false,
         aborted: None,
@@ -239,6 +240,8 @@ struct Desk<T> {
     stop_to: Vec<Give<()>>,
     executors: usize,
     server: Option<ServerSampler>,
+    /// The measured window has begun for the server's sampler.
+    measuring: bool,
     scraper: Option<Scraper>,
     interrupted: bool,
     aborted: Option<String>,
@@ -267,11 +270,22 @@ impl Parts {
 impl<T: Clone> Desk<T> {
     fn stop(&mut self) {
         self.stop_to.iter().for_each(|stop| stop.give(()));
+        // A run that ends in its warm-up has a window with nothing in it.
+        self.measure();
         if let Some(server) = &mut self.server {
             server.window_end();
         }
         if let Some(scraper) = &self.scraper {
             scraper.window_end();
+        }
+    }
+
+    /// The measured window begins for the server's sampler, unless it has.
+    fn measure(&mut self) {
+        if !std::mem::replace(&mut self.measuring, true)
+            && let Some(server) = &mut self.server
+        {
+            server.window_begin();
         }
     }
 
@@ -350,7 +364,7 @@ impl<T: Clone> Desk<T> {
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some((_, stage)) = stages.pop() {
                         match (&mut self.server, stage) {
-                            (Some(server), Stage::Measure { .. }) => server.window_begin(),
+                            (_, Stage::Measure { .. }) => self.measure(),
                             (Some(server), Stage::Finish) => server.window_end(),
                             _ => {}
                         }

@@ -30,8 +30,8 @@ pub struct ServerSampler {
     interval: Moment,
     begin: Moment,
     begin_extras: Extras,
-    end: Option<(Moment, Extras)>,
-    /// Threads that were seen in the window: what they had used when it began, and when last seen.
+    end: Option<End>,
+    /// Threads that were seen in the window: what they had used when it began, and when last seen in it.
     seen: BTreeMap<ThreadKey, (ThreadCounters, ThreadCounters)>,
 }
 
@@ -42,6 +42,14 @@ struct Moment {
     stat: Stat,
     threads: BTreeMap<ThreadKey, ThreadCounters>,
     descriptors: Result<u64, String>,
+}
+
+/// Where the window ended; what comes behind does not count.
+struct End {
+    moment: Moment,
+    extras: Extras,
+    /// Most resident bytes since the window began.
+    rss_max: u64,
 }
 
 /// What is read at the window's ends only.
@@ -106,35 +114,41 @@ impl ServerSampler {
         Some(row)
     }
 
-    /// The measured window begins: what was before counts no more.
+    /// The measured window begins: what was before counts no more. Nothing begins behind its end.
     pub fn window_begin(&mut self) {
+        if self.end.is_some() {
+            return;
+        }
         if let Some(now) = self.look() {
             self.watch.shared.rss_max.store(now.stat.rss_bytes(), Ordering::Relaxed);
             self.begin_extras = Extras::now(&self.root, self.pid);
             self.begin = now;
             self.seen.clear();
-            self.end = None;
         }
     }
 
-    /// The measured window ends: what comes behind does not count.
+    /// The measured window ends: what comes behind does not count. It ends once: later calls change nothing.
     pub fn window_end(&mut self) {
-        if let Some(now) = self.look() {
-            self.end = Some((now, Extras::now(&self.root, self.pid)));
+        if self.end.is_some() {
+            return;
+        }
+        if let Some(moment) = self.look() {
+            let rss_max = self.watch.shared.rss_max.load(Ordering::Relaxed);
+            self.end = Some(End { moment, extras: Extras::now(&self.root, self.pid), rss_max });
         }
     }
 
     /// What it used in the window, until now when no end was told, until it was last seen when it has ended.
     /// The costs per request and per MB are the caller's to fill in.
     pub fn finish(mut self) -> Server {
-        if self.end.is_none() {
-            self.window_end();
-        }
+        self.window_end();
         let restarted = self.has_ended();
-        let rss_max = self.watch.shared.rss_max.load(Ordering::Relaxed);
-        let (end, end_extras) = match &self.end {
-            Some((moment, extras)) => (moment, extras.clone()),
-            None => (&self.interval, Extras::none("the process has ended")),
+        let (end, end_extras, rss_max) = match &self.end {
+            Some(End { moment, extras, rss_max }) => (moment, extras.clone(), *rss_max),
+            None => {
+                let rss_max = self.watch.shared.rss_max.load(Ordering::Relaxed);
+                (&self.interval, Extras::none("the process has ended"), rss_max)
+            }
         };
         let (begin, begin_extras) = (&self.begin, &self.begin_extras);
 
@@ -228,7 +242,8 @@ impl ServerSampler {
         if self.has_ended() {
             return None;
         }
-        for (key, counters) in &now.threads {
+        // Intervals go on behind the window's end, and what is used in them is not the window's.
+        for (key, counters) in now.threads.iter().filter(|_| self.end.is_none()) {
             let (_, last) = self.seen.entry(*key).or_insert_with(|| {
                 (self.begin.threads.get(key).cloned().unwrap_or_default(), ThreadCounters::default())
             });
