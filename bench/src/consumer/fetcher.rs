@@ -308,8 +308,8 @@ impl Inner {
             self.recorder.count("empty_fetches", sent, 1);
         } else {
             self.recorder.record(self.rt, sent, received.saturating_duration_since(sent));
-            self.recorder.count(self.settings.names.records, received, records);
-            self.recorder.count(self.settings.names.bytes, received, bytes);
+            self.recorder.count_moved(self.settings.names.records, received, received, records);
+            self.recorder.count_moved(self.settings.names.bytes, received, received, bytes);
             self.moved.give();
         }
         if let Some(code) = wrong {

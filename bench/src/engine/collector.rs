@@ -91,6 +91,9 @@ impl Collector {
             self.requests += requests(counted);
             if *phase == Phase::Measured {
                 self.counted.answered += counted.answered;
+                for (name, by) in &counted.moved {
+                    *self.counted.moved.entry(name).or_default() += by;
+                }
                 for (name, count) in &counted.counters {
                     *self.counted.counters.entry(name).or_default() += count;
                 }

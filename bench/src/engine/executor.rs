@@ -63,7 +63,7 @@ pub struct Part<S: Scenario> {
 /// Does it; whatever happens ends with the stop or with [`Told::Finished`].
 pub async fn work<S: Scenario>(part: Part<S>) {
     let Part { executor, executors, polls, common, plan, server_pid, primary_rt, tell, shared, window, stop } = part;
-    let (recorder, primary_rt) = Recorder::of(S::PRIMARY, primary_rt);
+    let (recorder, primary_rt) = Recorder::of(primary_rt);
     let seat = Seat {
         executor,
         executors,

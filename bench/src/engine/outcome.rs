@@ -41,6 +41,7 @@ pub struct Ended {
 pub fn result(ended: Ended, collected: &Collector) -> RunResult {
     let Findings { checks, values: found, notes, about } = ended.findings;
     let counter = |name| collected.counted.counters.get(name).copied().unwrap_or(0);
+    let moved = |name| collected.counted.moved.get(name).copied().unwrap_or(0);
     let judgement = health::judge(&Measured {
         lateness: collected.latencies.get(LATENESS),
         primary: collected.latencies.get(ended.primary_rt),
@@ -62,14 +63,9 @@ pub fn result(ended: Ended, collected: &Collector) -> RunResult {
     all_notes.extend(ended.server_metrics.iter().flat_map(ServerMetrics::notes));
     let mut reasons = judgement.reasons;
     let server = ended.server.map(|server| Server {
-        cpu_us_per_request: host::cpu_us_per_request(
-            server.cpu_s,
-            collected
-                .latencies
-                .get(ended.primary_rt)
-                .map_or(0, |primary| primary.histogram.len().saturating_sub(counter(UNSENT))),
-        ),
-        cpu_ms_per_mb: host::cpu_ms_per_mb(server.cpu_s, counter("bytes")),
+        // What was answered in the window, for so is the CPU.
+        cpu_us_per_request: host::cpu_us_per_request(server.cpu_s, collected.counted.answered),
+        cpu_ms_per_mb: host::cpu_ms_per_mb(server.cpu_s, moved("bytes")),
         ..server
     });
     if server.as_ref().is_some_and(|server| server.restarted) {
@@ -126,14 +122,16 @@ fn derived(measured: &Duration, primary_rt: &str, collected: &Collector) -> BTre
     put("errors", errors as f64, Unit::Count);
     put("error_share", errors as f64 / (requests.max(errors).max(1)) as f64, Unit::Ratio);
     if seconds > 0.0 {
-        put("rate", counted.answered.max(0) as f64 / seconds, Unit::PerSecond);
-        for (name, per_second, unit) in [
-            (SLOTS, "offered_rate", Unit::PerSecond),
-            ("records", "records_per_s", Unit::PerSecond),
-            ("bytes", "bytes_per_s", Unit::BytesPerSecond),
-        ] {
-            if let Some(count) = counted.counters.get(name) {
-                put(per_second, *count as f64 / seconds, unit);
+        put("rate", counted.answered as f64 / seconds, Unit::PerSecond);
+        if let Some(slots) = counted.counters.get(SLOTS) {
+            put("offered_rate", *slots as f64 / seconds, Unit::PerSecond);
+        }
+        for (name, per_second, unit) in
+            [("records", "records_per_s", Unit::PerSecond), ("bytes", "bytes_per_s", Unit::BytesPerSecond)]
+        {
+            // Where all of it came behind the window's end the rate is 0.
+            if counted.counters.contains_key(name) || counted.moved.contains_key(name) {
+                put(per_second, counted.moved.get(name).copied().unwrap_or(0) as f64 / seconds, unit);
             }
         }
     }

@@ -185,7 +185,7 @@ impl Pacer {
         for (due, counted) in handed_out.into_iter().map(|due| (due, true)).chain(left.map(|due| (due, false))) {
             let (series, counter) = self.unsent;
             self.recorder.count(counter, due, 1);
-            self.recorder.record_unsent(series, due, until.saturating_duration_since(due));
+            self.recorder.record_unanswered(series, due, until.saturating_duration_since(due));
             if !counted {
                 self.recorder.count(self.slots, due, 1);
             }

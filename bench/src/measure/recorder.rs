@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::limits::{LATENCY_DIGITS, LATENCY_MAX};
-use crate::result::errors::TIMED_OUT;
 
 /// The measured window: what was meant to be sent inside it counts.
 #[derive(Debug, Clone, Copy)]
@@ -96,8 +95,10 @@ pub struct Counted {
     /// [`crate::result::errors`]).
     pub errors: BTreeMap<(&'static str, i16), u64>,
     /// Answers of the primary operation that came in the measured window, whenever they were meant to be asked for: what
-    /// throughput is made of. A part of it is negative when what is taken back was counted in the part before.
-    pub answered: i64,
+    /// throughput is made of.
+    pub answered: u64,
+    /// The same of what answers moved, by the counter's name: `records`, `bytes`.
+    pub moved: BTreeMap<&'static str, u64>,
 }
 
 /// What one executor recorded since the last take.
@@ -124,6 +125,9 @@ impl Interval {
                 *mine.errors.entry(*key).or_default() += count;
             }
             mine.answered += counted.answered;
+            for (name, by) in &counted.moved {
+                *mine.moved.entry(name).or_default() += by;
+            }
         }
     }
 }
@@ -135,8 +139,8 @@ pub struct Recorder(Rc<RefCell<Inner>>);
 #[derive(Debug)]
 struct Inner {
     window: Option<Window>,
-    /// The primary operation, whose `rt` is the first series.
-    primary: Option<&'static str>,
+    /// The first series is the `rt` of the primary operation.
+    has_primary: bool,
     names: Vec<&'static str>,
     /// Per series, per phase; made when first used.
     latencies: Vec<[Option<Latencies>; 2]>,
@@ -148,7 +152,7 @@ impl Recorder {
     pub fn new() -> Recorder {
         Recorder(Rc::new(RefCell::new(Inner {
             window: None,
-            primary: None,
+            has_primary: false,
             names: Vec::new(),
             latencies: Vec::new(),
             counted: Default::default(),
@@ -156,9 +160,9 @@ impl Recorder {
     }
 
     /// Nothing recorded, and the series of the primary operation's response times.
-    pub fn of(primary: &'static str, rt: &'static str) -> (Recorder, SeriesId) {
+    pub fn of(rt: &'static str) -> (Recorder, SeriesId) {
         let recorder = Recorder::new();
-        recorder.0.borrow_mut().primary = Some(primary);
+        recorder.0.borrow_mut().has_primary = true;
         let rt = recorder.series(rt);
         (recorder, rt)
     }
@@ -179,7 +183,7 @@ impl Recorder {
         SeriesId(inner.names.len() - 1)
     }
 
-    /// Records a latency of something that was meant to begin at `intended`.
+    /// Records a latency of something that was meant to begin at `intended` and was answered.
     pub fn record(&self, series: SeriesId, intended: Instant, latency: Duration) {
         self.record_n(series, intended, latency, 1);
     }
@@ -187,15 +191,20 @@ impl Recorder {
     /// Records the latency of `count` that were meant to begin at `intended` and took equally long.
     pub fn record_n(&self, series: SeriesId, intended: Instant, latency: Duration, count: u64) {
         let mut inner = self.0.borrow_mut();
-        if series == PRIMARY && inner.primary.is_some() && inner.is_measured(intended + latency) {
-            inner.counted[Phase::Measured as usize].answered += count as i64;
+        if series == PRIMARY && inner.has_primary && inner.is_measured(intended + latency) {
+            inner.counted[Phase::Measured as usize].answered += count;
         }
         inner.record(series, intended, latency, count);
     }
 
-    /// Records how long something waited that was never asked for.
-    pub fn record_unsent(&self, series: SeriesId, intended: Instant, waited: Duration) {
-        self.0.borrow_mut().record(series, intended, waited, 1);
+    /// Records how long something waited that has no answer: it was never sent, or waited for to the end of its time.
+    pub fn record_unanswered(&self, series: SeriesId, intended: Instant, waited: Duration) {
+        self.record_unanswered_n(series, intended, waited, 1);
+    }
+
+    /// The same of `count` that were meant to begin at `intended`.
+    pub fn record_unanswered_n(&self, series: SeriesId, intended: Instant, waited: Duration, count: u64) {
+        self.0.borrow_mut().record(series, intended, waited, count);
     }
 
     /// Adds to a counter, for something that was meant to begin at `intended`.
@@ -203,6 +212,16 @@ impl Recorder {
         let mut inner = self.0.borrow_mut();
         let phase = inner.phase(intended);
         *inner.counted[phase as usize].counters.entry(name).or_default() += by;
+    }
+
+    /// Adds to a counter of what an answer moved: it was meant to be asked for at `intended` and came at `at`. What comes
+    /// in the measured window makes the counter's rate, whenever it was meant.
+    pub fn count_moved(&self, name: &'static str, intended: Instant, at: Instant, by: u64) {
+        self.count(name, intended, by);
+        let mut inner = self.0.borrow_mut();
+        if inner.is_measured(at) {
+            *inner.counted[Phase::Measured as usize].moved.entry(name).or_default() += by;
+        }
     }
 
     /// Counts an error of an operation by Kafka's code, or one of the generator's own.
@@ -215,10 +234,6 @@ impl Recorder {
         let mut inner = self.0.borrow_mut();
         let phase = inner.phase(intended);
         *inner.counted[phase as usize].errors.entry((operation, code)).or_default() += by;
-        if code == TIMED_OUT && inner.primary == Some(operation) && inner.is_measured(Instant::now()) {
-            // It has a latency, and no answer.
-            inner.counted[Phase::Measured as usize].answered -= by as i64;
-        }
     }
 
     /// Which phase something counts in that was meant to begin at `intended`.
@@ -297,19 +312,34 @@ mod tests {
         let measure_from = Instant::now();
         let ms = Duration::from_millis;
         let window = Window { start: measure_from - ms(10_000), measure_from, end: measure_from + ms(60_000) };
-        let (recorder, rt) = Recorder::of("produce", "produce.rt");
+        let (recorder, rt) = Recorder::of("produce.rt");
         recorder.begin(window);
         recorder.record(rt, measure_from - ms(1), ms(2));
         recorder.record(rt, measure_from - ms(2), ms(1));
         recorder.record_n(rt, measure_from, ms(1), 10);
         recorder.record(rt, window.end - ms(1), ms(2));
         recorder.record(recorder.series("produce.st"), measure_from, ms(1));
-        recorder.record(rt, measure_from, ms(1));
-        recorder.error("produce", TIMED_OUT, measure_from);
-        recorder.record_unsent(rt, measure_from, ms(1));
+        recorder.record_unanswered(rt, measure_from, ms(1));
         let interval = recorder.take();
         assert_eq!(interval.counted[&Phase::Measured].answered, 11, "one that was meant in the warm-up, and ten");
-        assert_eq!(interval.latencies[&(Phase::Measured, "produce.rt")].histogram.len(), 13);
+        assert_eq!(interval.latencies[&(Phase::Measured, "produce.rt")].histogram.len(), 12);
+    }
+
+    #[test]
+    fn what_an_answer_moves_makes_a_rate_in_the_window_in_which_it_comes() {
+        let measure_from = Instant::now();
+        let ms = Duration::from_millis;
+        let window = Window { start: measure_from - ms(10_000), measure_from, end: measure_from + ms(60_000) };
+        let recorder = Recorder::new();
+        recorder.begin(window);
+        recorder.count_moved("records", measure_from - ms(2), measure_from - ms(1), 1);
+        recorder.count_moved("records", measure_from - ms(2), measure_from + ms(1), 10);
+        recorder.count_moved("records", measure_from, window.end, 100);
+        recorder.count_moved("records", measure_from, window.end + ms(1), 1_000);
+        let interval = recorder.take();
+        let counted = &interval.counted[&Phase::Measured];
+        assert_eq!((counted.counters["records"], counted.moved["records"]), (1_100, 110));
+        assert_eq!(interval.counted[&Phase::WarmUp].counters["records"], 11);
     }
 
     #[test]

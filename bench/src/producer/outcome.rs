@@ -109,8 +109,8 @@ impl Inner {
             // Where the window begins within a batch its bytes are shared out evenly.
             let bytes = left.1 * u64::from(records) / u64::from(left.0.max(1));
             left = (left.0 - records, left.1 - bytes);
-            self.recorder.count(self.settings.names.records, *first, records.into());
-            self.recorder.count(self.settings.names.bytes, *first, bytes);
+            self.recorder.count_moved(self.settings.names.records, *first, at, records.into());
+            self.recorder.count_moved(self.settings.names.bytes, *first, at, bytes);
             if phase == Phase::Measured || left.0 == 0 {
                 self.recorder.count("batches", *first, 1);
                 self.recorder.count("batch_bytes", *first, batch.bytes.len() as u64);
@@ -155,12 +155,8 @@ impl Inner {
         for (moment, records) in &batch.moments {
             self.recorder.errors("produce", code, *moment, (*records).into());
             if code == TIMED_OUT {
-                self.recorder.record_n(
-                    self.series.rt,
-                    *moment,
-                    at.saturating_duration_since(*moment),
-                    (*records).into(),
-                );
+                let waited = at.saturating_duration_since(*moment);
+                self.recorder.record_unanswered_n(self.series.rt, *moment, waited, (*records).into());
             }
         }
         if let Some(delivery) = &self.delivery

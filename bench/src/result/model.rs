@@ -258,9 +258,9 @@ pub struct Server {
     pub cpu_s: f64,
     /// CPU seconds of it per wall second.
     pub cpu: f64,
-    /// CPU per request of the primary operation, in us.
+    /// CPU per request of the primary operation that was answered in the window, in us.
     pub cpu_us_per_request: Option<f64>,
-    /// CPU per MB (10^6 bytes) of records moved, in ms.
+    /// CPU per MB (10^6 bytes) of records moved by answers in the window, in ms.
     pub cpu_ms_per_mb: Option<f64>,
     /// Resident bytes at the window's start, end, and most.
     pub rss_start_bytes: u64,

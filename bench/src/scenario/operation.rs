@@ -65,22 +65,28 @@ impl Operation {
     pub fn answered(&self, intended: Instant, sent: Instant, code: i16) {
         let now = Instant::now();
         self.recorder.record(self.rt, intended, now.saturating_duration_since(intended));
-        self.recorder.record(self.st, intended, now.saturating_duration_since(sent));
-        self.recorder.record(self.wt, intended, sent.saturating_duration_since(intended));
-        self.recorder.count(self.names.requests, intended, 1);
+        self.sent(intended, sent, now);
         if code != 0 {
             self.recorder.error(self.names.name, code, intended);
         }
+    }
+
+    fn sent(&self, intended: Instant, sent: Instant, now: Instant) {
+        self.recorder.record(self.st, intended, now.saturating_duration_since(sent));
+        self.recorder.record(self.wt, intended, sent.saturating_duration_since(intended));
+        self.recorder.count(self.names.requests, intended, 1);
     }
 
     /// A request has no answer, by a code of the generator's own. One that was waited for to the end of its time has a
     /// latency nevertheless, or the slowest would be left out.
     pub fn failed(&self, intended: Instant, sent: Instant, code: i16) {
         if code == TIMED_OUT {
-            self.answered(intended, sent, code);
+            let now = Instant::now();
+            self.recorder.record_unanswered(self.rt, intended, now.saturating_duration_since(intended));
+            self.sent(intended, sent, now);
         } else {
             self.recorder.count(self.names.requests, intended, 1);
-            self.recorder.error(self.names.name, code, intended);
         }
+        self.recorder.error(self.names.name, code, intended);
     }
 }

@@ -47,6 +47,24 @@ fn a_records_latency_counts_from_its_own_moment_also_while_it_waits_in_a_batch()
 }
 
 #[test]
+fn what_is_acknowledged_behind_the_window_is_no_throughput() {
+    // Nothing is answered before the window is over.
+    let server = Server::kafka(Behaviour::prompt().delay(ms(5_500)), 1);
+    let ran = Ran::to_end(&format!(
+        "produce --bootstrap {} --rate 20 --duration 5s --warmup 0s --linger 2s --record-bytes 100",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    let records = value(&result, "records");
+    assert!(records > 0.0 && value(&result, "bytes") == 100.0 * records, "{:?}", result.values);
+    for rate in ["rate", "records_per_s", "bytes_per_s"] {
+        assert_eq!(value(&result, rate), 0.0, "{rate}");
+    }
+    assert_eq!(value(&result, "offered_rate"), 20.0);
+}
+
+#[test]
 fn a_stall_of_a_second_is_in_the_latency_of_every_record_that_was_due_in_it() {
     let server = Server::kafka(Behaviour::prompt().stall_at(100, Duration::from_secs(1)), 1);
     let ran = Ran::to_end(&format!(

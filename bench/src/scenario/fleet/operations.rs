@@ -131,7 +131,7 @@ pub(super) fn record_none(
     at: Instant,
     known: Instant,
 ) {
-    recorder.record(operation.rt, at, known.saturating_duration_since(asked.intended));
+    recorder.record_unanswered(operation.rt, at, known.saturating_duration_since(asked.intended));
     recorder.count(operation.requests, at, 1);
     recorder.error(operation.name, error.code(), at);
 }

@@ -14,7 +14,7 @@ use ringgate_runtime::{Budget, BufferPool, TcpStream, timeout};
 use super::frame::{head, peek};
 use super::{Operation, Plan};
 use crate::engine::Permit;
-use crate::result::errors::{BAD_RESPONSE, DISCONNECTED, TIMED_OUT};
+use crate::result::errors::{BAD_RESPONSE, DISCONNECTED};
 
 /// A request that was not answered yet.
 struct InFlight {
@@ -166,7 +166,7 @@ impl Link {
         }
         if !request.timed_out {
             self.operation.answered(request.intended, request.sent.unwrap_or(request.intended), now);
-            self.operation.bytes(request.intended, self.plan.request_bytes + self.plan.response_bytes);
+            self.operation.bytes(request.intended, now, self.plan.request_bytes + self.plan.response_bytes);
         }
         true
     }
@@ -180,8 +180,7 @@ impl Link {
                 break;
             }
             if !std::mem::replace(&mut request.timed_out, true) {
-                self.operation.answered(request.intended, sent, now);
-                self.operation.error(TIMED_OUT, request.intended);
+                self.operation.timed_out(request.intended, sent, now);
                 request.permit = None;
             }
         }

@@ -21,6 +21,7 @@ use crate::engine::{Outstanding, Pacer};
 use crate::measure::{Recorder, SeriesId, Window};
 use crate::plan::{Load, UsageError};
 use crate::result::Parameter;
+use crate::result::errors::TIMED_OUT;
 use crate::scenario::{Aborted, Findings, Scenario, Seat, SetupError};
 
 /// Sizes of both frames, their length fields counted.
@@ -68,13 +69,24 @@ impl Operation {
 
     fn answered(&self, intended: Instant, sent: Instant, now: Instant) {
         self.recorder.record(self.rt, intended, now.saturating_duration_since(intended));
+        self.sent(intended, sent, now);
+    }
+
+    /// Its time is over: an error, and a latency.
+    fn timed_out(&self, intended: Instant, sent: Instant, now: Instant) {
+        self.recorder.record_unanswered(self.rt, intended, now.saturating_duration_since(intended));
+        self.sent(intended, sent, now);
+        self.error(TIMED_OUT, intended);
+    }
+
+    fn sent(&self, intended: Instant, sent: Instant, now: Instant) {
         self.recorder.record(self.st, intended, now.saturating_duration_since(sent));
         self.recorder.record(self.wt, intended, sent.saturating_duration_since(intended));
         self.recorder.count("floor.requests", intended, 1);
     }
 
-    fn bytes(&self, intended: Instant, bytes: usize) {
-        self.recorder.count("bytes", intended, bytes as u64);
+    fn bytes(&self, intended: Instant, now: Instant, bytes: usize) {
+        self.recorder.count_moved("bytes", intended, now, bytes as u64);
     }
 
     fn error(&self, code: i16, intended: Instant) {
