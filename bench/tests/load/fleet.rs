@@ -65,6 +65,48 @@ fn members_read_the_records_that_come_while_they_are_there_and_no_older_ones() {
 }
 
 #[test]
+fn what_a_silent_coordinator_leaves_unsent_and_unanswered_is_all_in_the_latencies_and_none_is_an_answer() {
+    let server = Server::kafka(Behaviour::prompt().fault_by(|_| Some(Fault::Silence)), 4);
+    let ran = Ran::to_end(&format!(
+        "fleet --bootstrap {} --groups 2 --members 1 --partitions 4 --keep-topics --hb-interval 250ms \
+         --commit-interval 250ms --warmup 0s --duration 8s --request-timeout 1s --error-limit 100%",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    // The first of each member is out, and has no answer when the run does not wait any more; all others were never sent.
+    for (operation, slots, unsent) in
+        [("heartbeat", "schedule.slots", "unsent"), ("commit", "other.slots", "other.unsent")]
+    {
+        assert!(value(&result, unsent) >= 10.0, "{operation}: {:?}", result.values);
+        assert_eq!(value(&result, slots), value(&result, unsent) + 2.0, "{operation}");
+        assert_eq!(value(&result, &format!("{operation}.requests")), 2.0);
+        let rt = format!("{operation}.rt");
+        assert_eq!(result.latencies[&rt].count as f64, value(&result, slots), "{operation}");
+        let errors: Vec<_> = result.errors.iter().filter(|error| error.operation == operation).collect();
+        assert_eq!(
+            errors.iter().map(|error| (error.name.as_str(), error.count)).collect::<Vec<_>>(),
+            [("TIMED_OUT", 2)]
+        );
+    }
+    assert_eq!(value(&result, "rate"), 0.0);
+}
+
+#[test]
+fn a_heartbeat_whose_connection_was_lost_is_no_answer() {
+    let server = Server::kafka(Behaviour::prompt().fault_by(|_| Some(Fault::Close)), 4);
+    let ran = Ran::to_end(&format!(
+        "fleet --bootstrap {} --groups 1 --members 1 --partitions 4 --keep-topics --hb-interval 250ms --warmup 0s \
+         --duration 5s --error-limit 100%",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    assert!(result.errors.iter().any(|error| error.name == "DISCONNECTED"), "{:?}", result.errors);
+    assert_eq!(value(&result, "rate"), 0.0, "{:?}", result.values);
+}
+
+#[test]
 fn what_cannot_be_deleted_is_said_once() {
     let server = Server::kafka(Behaviour::prompt(), 4);
     // It knows DeleteGroups in lower versions only.

@@ -24,11 +24,12 @@ use super::inbox::{Ask, Asked, Event, Inbox};
 use super::links::Links;
 use super::member::{Member, NONE, State};
 use super::operations::{Operations, Versions};
+use super::out::Out;
 use super::plan::{Plan, Protocol};
 use super::storm::Storm;
 use super::timers::{Nanos, Timers};
 use super::vanished::Vanished;
-use crate::engine::{OTHER_SLOTS, SLOTS, UNSENT};
+use crate::engine::{OTHER_SLOTS, SLOTS};
 use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, MEMBER_PAUSE};
 use crate::measure::{Recorder, Window};
 use crate::random::Random;
@@ -88,7 +89,7 @@ pub struct Fleet {
     pub(super) versions: Versions,
     /// Time 0.
     pub(super) base: Instant,
-    window: Option<Window>,
+    pub(super) window: Option<Window>,
     pub(super) inbox: Inbox,
     pub(super) timers: Timers<Due>,
     pub(super) random: Random,
@@ -101,7 +102,7 @@ pub struct Fleet {
     pub(super) recorder: Recorder,
     pub(super) operations: Operations,
     /// Requests without an answer.
-    pub(super) outstanding: usize,
+    pub(super) out: Out,
     /// Nothing is asked any more.
     pub(super) closing: bool,
     /// All members have been told to leave.
@@ -172,7 +173,7 @@ impl Fleet {
             connecting: Permits::new(FLEET_CONNECTING_MAX),
             recorder: seat.recorder.clone(),
             operations: Operations::new(&seat.recorder),
-            outstanding: 0,
+            out: Out::default(),
             closing: false,
             leaving: false,
             unassigned: 0,
@@ -289,9 +290,10 @@ impl Fleet {
 
     fn happened(&mut self, event: Event) {
         match event {
-            Event::Answer { asked, came, at } => {
-                self.outstanding -= 1;
-                self.answered(asked, came, at);
+            Event::Answer { number, came, at } => {
+                if let Some(asked) = self.out.ended(number) {
+                    self.answered(asked, came, at);
+                }
             }
             Event::Connected { link, attempt, came } => self.connected(link, attempt, came),
             Event::Lost { link, attempt } => self.lost(link, attempt),
@@ -342,30 +344,6 @@ impl Fleet {
             Due::Find(group) => self.find(group),
             Due::Fetch(member, born) => self.fetch_is_due(at, member, born),
             Due::Storm(what) => self.of_storm(|storm, fleet| storm.due(fleet, at, what)),
-        }
-    }
-
-    /// A slot of a member's schedule came up. What is late because of the target is not the generator's lateness.
-    fn slot(&mut self, at: Nanos, counter: &'static str, sent: bool) {
-        let intended = self.instant(at);
-        self.recorder.count(counter, intended, 1);
-        if sent {
-            self.recorder.record(self.operations.lateness, intended, intended.elapsed());
-        }
-    }
-
-    /// The schedule has ended: heartbeats that were due and are not sent, since the target has not answered the one before,
-    /// count with the time that they waited, which is less than they would have taken.
-    pub(super) fn give_up_slots(&mut self, ended: Instant) {
-        self.stable_at_end = self.groups.iter().filter(|place| place.group.is_stable()).count();
-        let ended = self.window.map_or(ended, |window| ended.min(window.end));
-        for row in &self.members {
-            if row.state == State::Stable && row.heartbeat_waits {
-                let intended = self.base + Duration::from_nanos(row.next_heartbeat);
-                self.recorder.count(UNSENT, intended, 1);
-                let waited = ended.saturating_duration_since(intended);
-                self.recorder.record(self.operations.heartbeat.rt, intended, waited);
-            }
         }
     }
 
@@ -444,23 +422,6 @@ impl Fleet {
             }
             Protocol::Consumer => self.send_consumer_heartbeat(member, place, what, intended),
         }
-    }
-
-    /// The next interval between a member's requests of a kind.
-    fn interval(&mut self, mean: Duration) -> Nanos {
-        let vary = 1.0 + self.plan.hb_jitter * (2.0 * self.random.unit() - 1.0);
-        ((mean.as_nanos() as f64 * vary) as Nanos).max(1)
-    }
-
-    pub(super) fn next_commit(&mut self, member: u32) -> Instant {
-        let Some(mean) = self.plan.commit_interval else { return Instant::now() };
-        let interval = self.interval(mean);
-        let row = &mut self.members[member as usize];
-        let intended = row.next_commit;
-        row.next_commit += interval;
-        let (next, life) = (row.next_commit, row.life);
-        self.timers.set(next, Due::Commit(member, life));
-        self.instant(intended)
     }
 
     /// A member holds an assignment: its heartbeats and commits begin, somewhere within their first interval, so

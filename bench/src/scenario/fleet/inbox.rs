@@ -14,8 +14,8 @@ use super::polls::Led;
 pub enum Event {
     /// What came of a request.
     Answer {
-        /// What was asked.
-        asked: Asked,
+        /// Its number among those that are out.
+        number: u64,
         /// The answer, or why there is none.
         came: Result<Answered, CallError>,
         /// When that was known, where there is no answer.
@@ -125,12 +125,12 @@ impl Inbox {
 pub struct Tell {
     /// Where to.
     pub inbox: Inbox,
-    /// What was asked.
-    pub asked: Asked,
+    /// The request's number among those that are out.
+    pub number: u64,
 }
 
 impl Complete for Tell {
     fn complete(&mut self, came: Result<Answered, CallError>) {
-        self.inbox.put(Event::Answer { asked: self.asked, came, at: Instant::now() });
+        self.inbox.put(Event::Answer { number: self.number, came, at: Instant::now() });
     }
 }

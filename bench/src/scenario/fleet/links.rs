@@ -296,11 +296,11 @@ impl Fleet {
 
     /// Sends a request over a connection that stands.
     pub(super) fn send<R: Request>(&mut self, place: u32, version: i16, request: &R, asked: Asked) {
-        let tell = Tell { inbox: self.inbox.clone(), asked };
-        self.outstanding += 1;
+        let number = self.out.asks(asked);
+        let tell = Tell { inbox: self.inbox.clone(), number };
         match &self.links.places[place as usize].link {
             Some(link) => link.submit_request(version, request, tell),
-            None => self.inbox.put(Event::Answer { asked, came: Err(CallError::Disconnected), at: asked.intended }),
+            None => self.inbox.put(Event::Answer { number, came: Err(CallError::Disconnected), at: asked.intended }),
         }
     }
 

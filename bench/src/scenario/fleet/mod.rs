@@ -19,8 +19,10 @@ mod inbox;
 mod links;
 mod member;
 mod operations;
+mod out;
 mod plan;
 mod polls;
+mod slots;
 mod storm;
 mod timers;
 mod vanished;
@@ -208,14 +210,19 @@ impl Members {
         if self.plan.keep_topics { vec![made.kept(&seat.common.prefix)] } else { made.delete(&self.target).await }
     }
 
-    /// Waits for what is outstanding, but not for joins that are in vain; gives how many of these there are.
+    /// Waits for what is outstanding, but not for joins that are in vain; gives how many of these there are. What has no
+    /// answer then has timed out.
     async fn drain(&mut self, seat: &Seat) -> usize {
         let until = Instant::now() + seat.common.request_timeout + Duration::from_secs(1);
         loop {
             let look = (Instant::now() + FLEET_DRAIN_LOOK).min(until);
-            self.drive(look, None, |fleet| fleet.outstanding == 0).await;
+            self.drive(look, None, |fleet| fleet.out.len() == 0).await;
             let in_vain = if self.leaving { 0 } else { self.joins_in_vain() };
-            if self.outstanding <= in_vain || Instant::now() >= until {
+            if self.out.len() <= in_vain {
+                return in_vain;
+            }
+            if Instant::now() >= until {
+                self.give_up_outstanding(self.leaving);
                 return in_vain;
             }
         }
