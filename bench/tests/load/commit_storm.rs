@@ -88,6 +88,29 @@ fn a_commit_without_an_answer_counts_with_its_whole_time_and_the_member_goes_on(
 }
 
 #[test]
+fn slots_that_wait_for_a_target_that_hangs_are_never_sent_and_the_run_ends() {
+    let hangs = |number| (number >= 20).then_some(Fault::Silence);
+    let server = Server::kafka(Behaviour::prompt().fault_by(hangs), 4);
+    // Each of six members has some 20 slots to send when the window is over, and each would take two seconds.
+    let ran = Ran::to_end(&format!(
+        "commit-storm --bootstrap {} {STORM} --rate 50 --fetch-share 20% --duration 3s --request-timeout 2s --keep-topics \
+         --error-limit 100%",
+        server.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    let value = |name: &str| result.values.get(name).map_or(0.0, |value| value.value);
+    for (operation, slots, unsent) in
+        [("commit", "schedule.slots", "unsent"), ("offset_fetch", "other.slots", "other.unsent")]
+    {
+        assert!(value(unsent) > 0.0, "{:?}", result.values);
+        assert_eq!(value(&format!("{operation}.requests")) + value(unsent), value(slots), "{:?}", result.values);
+        assert_eq!(result.latencies[&format!("{operation}.rt")].count as f64, value(slots), "{operation}");
+    }
+    assert_eq!(result.checks.violations["unread_offsets"], 12, "{:?}", result.checks);
+}
+
+#[test]
 fn groups_that_are_there_already_are_refused_and_not_deleted() {
     let server = Server::kafka(Behaviour::prompt(), 4);
     let run = |flags| {

@@ -80,6 +80,26 @@ fn a_signal_ends_a_run_with_what_there_is_and_exit_130() {
 }
 
 #[test]
+fn a_signal_ends_a_commit_storm_whose_target_hangs_and_what_waited_was_never_sent() {
+    let server = Server::kafka(Behaviour::prompt().fault_by(|_| Some(Fault::Silence)), 4);
+    let out = tempfile::tempdir().unwrap();
+    let arguments = format!(
+        "commit-storm --bootstrap {} --groups 1 --members 2 --commit-partitions 2 --membership standalone --warmup 0s \
+         --rate 100 --duration 1h --request-timeout 5s --keep-topics --error-limit 100%",
+        server.address
+    );
+    let (child, _stderr) = under_way(&arguments, &out);
+    signal(&child, Signal::INT);
+    let ran = Ran::of(child.wait_with_output().unwrap(), out);
+    assert_eq!(ran.exit, 130, "{}", ran.stdout);
+    let result = ran.result();
+    let value = |name: &str| result.values.get(name).map_or(0.0, |value| value.value);
+    // Two were out; to send the others would have taken minutes.
+    assert!(value("unsent") >= 50.0, "{:?}", result.values);
+    assert_eq!(value("commit.requests") + value("unsent"), value("schedule.slots"), "{:?}", result.values);
+}
+
+#[test]
 fn a_signal_while_connecting_ends_it_with_nothing_to_write() {
     // The very first request, by which the run finds out what is there, is not answered.
     let server = Server::echo(Behaviour::prompt().fault_by(|_| Some(Fault::Silence)));

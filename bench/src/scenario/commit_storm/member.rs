@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kafka_protocol::messages::ApiKey;
 use ringgate_client::{CallError, Connection, Target};
@@ -13,9 +13,10 @@ use ringgate_client::{CallError, Connection, Target};
 use super::ledger::{Ledger, Wrong};
 use super::membership::leave;
 use super::requests::{Identity, commit, committed, fetch, fetched};
-use crate::engine::Permit;
+use crate::engine::{OTHER_UNSENT, Permit, UNSENT};
 use crate::limits::CHECK_EXAMPLES_MAX;
 use crate::measure::Recorder;
+use crate::result::errors::TIMED_OUT;
 use crate::scenario::SetupError;
 use crate::scenario::operation::{Operation, names};
 
@@ -88,7 +89,8 @@ pub struct Member {
     connection: RefCell<Option<Connection>>,
     queue: RefCell<VecDeque<Slot>>,
     waker: RefCell<Option<Waker>>,
-    closed: Cell<bool>,
+    /// The request that is out: what, when it was meant, and since when.
+    under_way: Cell<Option<(Act, Instant, Instant)>>,
 }
 
 impl Member {
@@ -101,40 +103,56 @@ impl Member {
             connection: RefCell::new(Some(connection)),
             queue: RefCell::default(),
             waker: RefCell::default(),
-            closed: Cell::new(false),
+            under_way: Cell::new(None),
         })
     }
 
     /// Gives it something to do, behind what it has.
     pub fn give(&self, slot: Slot) {
         self.queue.borrow_mut().push_back(slot);
-        self.wake();
-    }
-
-    /// Ends [`Member::work`] when the queue is empty.
-    pub fn close(&self) {
-        self.closed.set(true);
-        self.wake();
-    }
-
-    fn wake(&self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
     }
 
-    /// Does what it is given, one after the other.
+    /// What it has not begun is never sent: it counts with the time that it waited until then.
+    pub fn give_up_queued(&self, until: Instant) {
+        for Slot { act, intended, .. } in self.queue.take() {
+            let counter = match act {
+                Act::Commit => UNSENT,
+                Act::Fetch => OTHER_UNSENT,
+            };
+            let waited = until.saturating_duration_since(intended);
+            self.desk.recorder.count(counter, intended, 1);
+            self.desk.recorder.record_unanswered(self.operation(act).rt(), intended, waited);
+        }
+    }
+
+    /// When [`Member::work`] was cancelled: a request that was out then has no answer.
+    pub fn give_up_under_way(&self) {
+        if let Some((act, intended, began)) = self.under_way.take() {
+            self.operation(act).failed(intended, began, TIMED_OUT);
+        }
+    }
+
+    fn operation(&self, act: Act) -> &Operation {
+        match act {
+            Act::Commit => &self.desk.commit,
+            Act::Fetch => &self.desk.fetch,
+        }
+    }
+
+    /// Does what it is given, one after the other, until it is cancelled.
     pub async fn work(self: Rc<Member>) {
         loop {
             let next = poll_fn(|cx| match self.queue.borrow_mut().pop_front() {
-                Some(slot) => Poll::Ready(Some(slot)),
-                None if self.closed.get() => Poll::Ready(None),
+                Some(slot) => Poll::Ready(slot),
                 None => {
                     self.waker.replace(Some(cx.waker().clone()));
                     Poll::Pending
                 }
             });
-            let Some(slot) = next.await else { return };
+            let slot = next.await;
             self.act(slot.act, slot.intended).await;
             drop(slot.permit);
         }
@@ -143,10 +161,13 @@ impl Member {
     /// One request and its answer.
     pub async fn act(&self, act: Act, intended: Instant) {
         let began = Instant::now();
-        let operation = match act {
-            Act::Commit => &self.desk.commit,
-            Act::Fetch => &self.desk.fetch,
-        };
+        self.under_way.set(Some((act, intended, began)));
+        self.ask(act, intended, began).await;
+        self.under_way.set(None);
+    }
+
+    async fn ask(&self, act: Act, intended: Instant, began: Instant) {
+        let operation = self.operation(act);
         let kept = self.connection.take();
         let mut connection = match kept {
             Some(connection) => connection,
@@ -225,8 +246,8 @@ impl Member {
         }
     }
 
-    /// At the end: reads every offset once more and judges it, and leaves the group.
-    pub async fn settle(self: Rc<Member>) {
+    /// At the end: reads every offset once more and judges it, and leaves the group; for as long as this at most.
+    pub async fn settle(self: Rc<Member>, most: Duration) {
         let read = async {
             let kept = self.connection.take();
             let mut connection = match kept {
@@ -240,7 +261,8 @@ impl Member {
             }
             Ok::<i16, CallError>(code)
         };
-        let code = read.await.unwrap_or_else(|error| error.code());
+        let read = ringgate_runtime::timeout(most, read).await;
+        let code = read.map_or(TIMED_OUT, |read| read.unwrap_or_else(|error| error.code()));
         if code != 0 {
             let mut wrong = self.desk.wrong.borrow_mut();
             wrong.unread += self.who.partitions.len() as u64;

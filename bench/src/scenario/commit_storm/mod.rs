@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 use kafka_protocol::messages::{GroupId, TopicName};
 use kafka_protocol::protocol::StrBytes;
 use ringgate_client::Target;
-use ringgate_runtime::{Task, spawn_as};
+use ringgate_runtime::{Task, spawn_as, timeout};
 
 use member::{Act, Desk, Member, Slot};
 use membership::Forming;
 pub use plan::{Membership, Plan};
 use requests::Identity;
 
-use crate::engine::{Outstanding, Pacer};
-use crate::limits::{SESSION_TIMEOUT_MAX, SESSION_TIMEOUT_SPARE};
+use crate::engine::{Outstanding, Pacer, unless_told};
+use crate::limits::{LATE_SENDS, SESSION_TIMEOUT_MAX, SESSION_TIMEOUT_SPARE};
 use crate::measure::Window;
 use crate::plan::{Arrivals, Common, Load};
 use crate::random::{Random, derive};
@@ -42,6 +42,8 @@ pub struct CommitStorm {
     outstanding: Outstanding,
     working: Vec<Task<()>>,
     topic: Topic,
+    /// Until when slots are sent; known when the schedule begins.
+    last_send: Option<Instant>,
 }
 
 /// The run's own topic, which every executor's offsets are of: they are gone with it.
@@ -106,10 +108,12 @@ impl Scenario for CommitStorm {
             outstanding: Outstanding::new(seat.common.max_outstanding),
             working,
             topic: shared.clone(),
+            last_send: None,
         })
     }
 
     async fn drive(&mut self, seat: &Seat, window: Window) -> Result<(), Aborted> {
+        self.last_send = Some(window.end + LATE_SENDS);
         match seat.common.load {
             Load::Open { rate, arrivals } => {
                 let share: f64 = self.groups.iter().map(|(weight, _)| weight).sum();
@@ -136,13 +140,22 @@ impl Scenario for CommitStorm {
     }
 
     async fn finish(self, seat: &Seat) -> Findings {
-        self.outstanding.none_out().await;
         let members = || self.groups.iter().flat_map(|(_, members)| members);
-        members().for_each(|member| member.close());
+        // Members that are behind go on for a moment, unless the run is to end; what they do not come to is never sent.
+        let now = Instant::now();
+        let last_send = self.last_send.unwrap_or(now);
+        let caught_up = timeout(last_send.saturating_duration_since(now), self.outstanding.none_out());
+        let _ = unless_told(&seat.stop, caught_up).await;
+        let until = Instant::now().min(last_send);
+        members().for_each(|member| member.give_up_queued(until));
+        // One request of each member is out at most, and may have to look for the coordinator first.
+        let most = seat.common.request_timeout * 2;
+        let _ = timeout(most, self.outstanding.none_out()).await;
         for working in self.working {
-            working.await;
+            working.cancel().await;
         }
-        let settling: Vec<Task<()>> = members().map(|member| spawn_as("settle", member.clone().settle())).collect();
+        members().for_each(|member| member.give_up_under_way());
+        let settling: Vec<Task<()>> = members().map(|member| spawn_as("settle", member.clone().settle(most))).collect();
         for settling in settling {
             settling.await;
         }
