@@ -37,7 +37,7 @@ pub enum Told<T> {
 pub struct Driven {
     /// As the scenario has it.
     pub ended: Result<(), Aborted>,
-    /// When.
+    /// When; a run that was told to stop ended then.
     pub at: Instant,
     /// What the executor used since the measured window began, if it began and the kernel tells.
     pub usage: Option<Usage>,
@@ -76,9 +76,10 @@ pub async fn work<S: Scenario>(part: Part<S>) {
         stop: Stop::new(),
     };
     let stopper = {
-        let told = seat.stop.clone();
+        let (told, recorder) = (seat.stop.clone(), seat.recorder.clone());
         spawn_as("stop", async move {
             stop.take().await;
+            recorder.end(Instant::now());
             told.tell();
         })
     };
@@ -127,7 +128,12 @@ async fn run_part<S: Scenario>(
         Some(()) => scenario.drive(seat, window).await,
         None => Ok(()),
     };
-    let at = Instant::now();
+    let now = Instant::now();
+    if ended.is_err() || seat.stop.is_told() {
+        seat.recorder.end(now);
+    }
+    // A stop may have been heard long before: requests that are out are waited for.
+    let at = seat.recorder.ends().map_or(now, |end| end.min(now));
     usage.cancel().await;
     let usage = at_begin.get().and_then(|begin: Mark| begin.used().ok());
     tell(Told::Driven(Driven { ended, at, usage }));

@@ -172,6 +172,19 @@ impl Recorder {
         self.0.borrow_mut().window = Some(window);
     }
 
+    /// The measured window ends now, if it has not ended before: the run was told to stop. What is still answered is none of
+    /// its throughput.
+    pub fn end(&self, now: Instant) {
+        if let Some(window) = &mut self.0.borrow_mut().window {
+            window.end = window.end.min(now);
+        }
+    }
+
+    /// When the measured window ends, as far as that is known.
+    pub fn ends(&self) -> Option<Instant> {
+        self.0.borrow().window.map(|window| window.end)
+    }
+
     /// The series with this name, made if there is none.
     pub fn series(&self, name: &'static str) -> SeriesId {
         let mut inner = self.0.borrow_mut();
@@ -323,6 +336,25 @@ mod tests {
         let interval = recorder.take();
         assert_eq!(interval.counted[&Phase::Measured].answered, 11, "one that was meant in the warm-up, and ten");
         assert_eq!(interval.latencies[&(Phase::Measured, "produce.rt")].histogram.len(), 12);
+    }
+
+    #[test]
+    fn answers_to_a_run_that_was_told_to_stop_are_no_throughput() {
+        let measure_from = Instant::now();
+        let ms = Duration::from_millis;
+        let window = Window { start: measure_from, measure_from, end: measure_from + ms(60_000) };
+        let (recorder, rt) = Recorder::of("produce.rt");
+        recorder.begin(window);
+        recorder.record(rt, measure_from, ms(1));
+        recorder.end(measure_from + ms(1_000));
+        // It was received before, and looked at behind it.
+        recorder.record(rt, measure_from, ms(999));
+        recorder.record(rt, measure_from, ms(1_001));
+        recorder.count_moved("records", measure_from, measure_from + ms(1_001), 1);
+        recorder.end(measure_from + ms(2_000));
+        assert_eq!(recorder.ends(), Some(measure_from + ms(1_000)), "it ends once");
+        let counted = &recorder.take().counted[&Phase::Measured];
+        assert_eq!((counted.answered, counted.moved.len()), (2, 0));
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Inner {
         for due in unsent {
             let (series, counter) = self.settings.unsent;
             self.recorder.count(counter, due.intended, 1);
-            self.recorder.record(series, due.intended, now.saturating_duration_since(due.intended));
+            self.recorder.record_unanswered(series, due.intended, now.saturating_duration_since(due.intended));
         }
         // What is out is told that its connection is closed, and fails.
         drop(links);

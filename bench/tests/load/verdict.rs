@@ -80,6 +80,24 @@ fn a_signal_ends_a_run_with_what_there_is_and_exit_130() {
 }
 
 #[test]
+fn what_is_answered_behind_a_signal_is_in_no_rate() {
+    // The probe is answered at once; nothing else is before the signal.
+    let slow = |number| std::time::Duration::from_secs(if number == 0 { 0 } else { 12 });
+    let server = Server::echo(Behaviour::prompt().delay_by(slow));
+    let out = tempfile::tempdir().unwrap();
+    let arguments =
+        format!("floor --bootstrap {} --rate 50 --duration 10m --warmup 0s --in-flight 10000", server.address);
+    let (child, _stderr) = under_way(&arguments, &out);
+    signal(&child, Signal::INT);
+    let ran = Ran::of(child.wait_with_output().unwrap(), out);
+    assert_eq!(ran.exit, 130, "{}", ran.stdout);
+    let result = ran.result();
+    assert!(result.values["floor.requests"].value > 0.0 && result.values["bytes"].value > 0.0, "{:?}", result.values);
+    assert_eq!((result.values["rate"].value, result.values["bytes_per_s"].value), (0.0, 0.0));
+    assert_eq!(result.values["errors"].value, 0.0, "{:?}", result.errors);
+}
+
+#[test]
 fn a_signal_ends_a_commit_storm_whose_target_hangs_and_what_waited_was_never_sent() {
     let server = Server::kafka(Behaviour::prompt().fault_by(|_| Some(Fault::Silence)), 4);
     let out = tempfile::tempdir().unwrap();
