@@ -21,6 +21,10 @@ pub const PAIRS_MIN: usize = 6;
 /// A smaller effect is named by nobody, however sure: histograms tell 0.1 % apart, and a schedule's rounding is as large.
 pub const EFFECT_MIN: f64 = 0.01;
 
+/// Where one side fails a share of its requests that is larger by more than this, answers are not alike, and it is no merit
+/// of theirs to be fast or cheap: one in a thousand is as much as the tail that is compared.
+pub const ERROR_SHARE_APART: f64 = 0.001;
+
 /// Compares pairs of A and B with pairs of A and A, metric by metric. `complete`: false where the comparison ended early,
 /// and nobody is to be named.
 pub fn judge(
@@ -31,6 +35,7 @@ pub fn judge(
 ) -> Vec<ComparedMetric> {
     let all: Vec<&RunResult> = pairs.iter().chain(noise).flat_map(|(first, second)| [first, second]).collect();
     let Some(first) = all.first() else { return Vec::new() };
+    let failing = failing(pairs);
     let mut compared = Vec::new();
     for (at, name) in names(first).into_iter().enumerate() {
         let values = |runs: &[(RunResult, RunResult)]| -> Option<Vec<(f64, f64)>> {
@@ -40,7 +45,8 @@ pub fn judge(
         let (Some(measured), Some(noise)) = (values(pairs), values(noise)) else { continue };
         let Some(Value { unit, .. }) = metric(first, &name) else { continue };
         let enough = all.iter().all(|run| told_apart(run, &name));
-        let context = Context { complete, enough, seed: derive(seed, at as u64) };
+        let failing = failing.clone().filter(|_| !tells_of_failing(&name));
+        let context = Context { complete, failing, enough, seed: derive(seed, at as u64) };
         compared.push(one(&name, unit, &measured, &noise, context));
     }
     compared
@@ -49,8 +55,36 @@ pub fn judge(
 /// What decides besides the values.
 struct Context {
     complete: bool,
+    /// Why answers of A and B are not alike.
+    failing: Option<String>,
     enough: bool,
     seed: u64,
+}
+
+/// Why the two sides' answers are not alike: wrong ones, or more that were errors.
+fn failing(pairs: &[(RunResult, RunResult)]) -> Option<String> {
+    let sides: [(&str, Vec<&RunResult>); 2] =
+        [("A", pairs.iter().map(|(a, _)| a).collect()), ("B", pairs.iter().map(|(_, b)| b).collect())];
+    for (side, runs) in &sides {
+        let wrong: u64 = runs.iter().flat_map(|run| run.checks.violations.values()).sum();
+        if wrong > 0 {
+            return Some(format!("{side} failed its checks ({wrong} violations)"));
+        }
+    }
+    let mean_share = |runs: &[&RunResult]| {
+        let shares = runs.iter().filter_map(|run| metric(run, "error_share")).map(|share| share.value);
+        shares.sum::<f64>() / runs.len().max(1) as f64
+    };
+    let [(_, of_a), (_, of_b)] = &sides;
+    let (a, b) = (mean_share(of_a), mean_share(of_b));
+    let side = if a > b { "A" } else { "B" };
+    ((a - b).abs() > ERROR_SHARE_APART)
+        .then(|| format!("{side} fails more: {} of A's requests, {} of B's", share(a), share(b)))
+}
+
+/// Metrics that say themselves what failed.
+fn tells_of_failing(name: &str) -> bool {
+    ["errors", "error_share", "checks"].contains(&name.split('.').next().unwrap_or(name))
 }
 
 fn one(name: &str, unit: Unit, pairs: &[(f64, f64)], noise: &[(f64, f64)], context: Context) -> ComparedMetric {
@@ -106,6 +140,9 @@ fn doubt(compared: &ComparedMetric, context: &Context) -> Option<String> {
     }
     if !context.complete {
         return Some("the comparison ended early".into());
+    }
+    if context.failing.is_some() {
+        return context.failing.clone();
     }
     let Some(ratio) = compared.ratio else {
         let same = compared.a == compared.b;
@@ -192,6 +229,7 @@ mod tests {
     fn slower(factor: f64) -> RunResult {
         let mut run = run();
         run.latencies.insert("produce.rt".into(), latency(30_000, (1_000_000.0 * factor) as u64));
+        run.checks.violations.insert("duplicated".into(), 0);
         run
     }
 
@@ -260,12 +298,52 @@ mod tests {
     #[test]
     fn a_metric_that_is_nought_or_missing_has_no_ratio() {
         let mut a = pairs(&[(1.0, 1.0); 6]);
-        a[0].1.checks.violations.insert("duplicated".into(), 0);
+        a[0].1.checks.violations.insert("duplicated".into(), 1);
         a[3].0.server = None;
         let compared = judge(&a, &pairs(&NOISE), true, 1);
         let checks = compared.iter().find(|metric| metric.name == "checks").unwrap();
         assert_eq!((checks.ratio, checks.reason.as_str()), (None, "no ratio: it is 0 in some run"));
         assert!(!compared.iter().any(|metric| metric.name.starts_with("server.")), "one run has none");
+    }
+
+    /// B is twice as fast, and something about each of its runs is other than about A's.
+    fn faster_but(change: impl Fn(&mut RunResult)) -> Vec<ComparedMetric> {
+        let mut pairs = pairs(&[(1.0, 0.5); 6]);
+        for (a, b) in &mut pairs {
+            for run in [a, &mut *b] {
+                run.values.insert("error_share".into(), Value { value: 0.002, unit: Unit::Ratio });
+            }
+            change(b);
+        }
+        let mut noise = self::pairs(&NOISE);
+        for (first, second) in &mut noise {
+            for run in [first, second] {
+                run.values.insert("error_share".into(), Value { value: 0.002, unit: Unit::Ratio });
+            }
+        }
+        judge(&pairs, &noise, true, 1)
+    }
+
+    fn with_errors(share: f64) -> impl Fn(&mut RunResult) {
+        move |run| {
+            run.values.insert("error_share".into(), Value { value: share, unit: Unit::Ratio });
+        }
+    }
+
+    #[test]
+    fn who_answers_by_failing_is_not_called_faster_or_cheaper() {
+        assert_eq!(p99(&faster_but(|_| ())).outcome, Outcome::B);
+        assert_eq!(p99(&faster_but(with_errors(0.0025))).outcome, Outcome::B, "as many errors, about");
+        let compared = faster_but(with_errors(0.3));
+        for metric in compared.iter().filter(|metric| !tells_of_failing(&metric.name)) {
+            assert_eq!(metric.outcome, Outcome::Undecided, "{metric:?}");
+        }
+        assert_eq!(p99(&compared).reason, "B fails more: 0.20 % of A's requests, 30.0 % of B's");
+        let errors = compared.iter().find(|metric| metric.name == "error_share").unwrap();
+        assert_eq!(errors.outcome, Outcome::A, "that it fails more is what can be said: {errors:?}");
+
+        let compared = faster_but(|run| *run.checks.violations.get_mut("lost").unwrap() = 3);
+        assert_eq!(p99(&compared).reason, "B failed its checks (18 violations)");
     }
 
     /// A value around `mean` that deviates as runs do: by about 3 %.
@@ -281,7 +359,7 @@ mod tests {
                 let mut random = crate::random::Random::new(seed);
                 let noise: Vec<_> = (0..3).map(|_| (around(1.0, &mut random), around(1.0, &mut random))).collect();
                 let pairs: Vec<_> = (0..6).map(|_| (around(1.0, &mut random), around(ratio, &mut random))).collect();
-                let context = Context { complete: true, enough: true, seed };
+                let context = Context { complete: true, failing: None, enough: true, seed };
                 one("rt.p99", Unit::Seconds, &pairs, &noise, context).outcome != Outcome::Undecided
             })
             .count()

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::judge::deviation;
 use super::model::{Better, ComparedMetric, Comparison, Outcome, Side};
+use crate::gate::differences;
 use crate::quantity::show;
 use crate::result::{RunResult, Value, metric};
 use crate::terminal::{Align, Paint, Table};
@@ -85,10 +86,46 @@ pub fn side_by_side(a: &RunResult, b: &RunResult) -> String {
     }
     let mut page = String::new();
     for (letter, run) in [("A", a), ("B", b)] {
-        let invalid = if run.verdict.valid { "" } else { ", INVALID" };
-        let _ = writeln!(page, "{letter} is {} on {} at {}{invalid}", run.scenario, run.target.name, run.started_at);
+        let mut ended = String::new();
+        if !run.verdict.valid {
+            ended.push_str(", INVALID");
+        }
+        if run.verdict.interrupted {
+            ended.push_str(", interrupted");
+        }
+        if let Some(why) = &run.verdict.aborted {
+            let _ = write!(ended, ", aborted: {why}");
+        }
+        let _ = writeln!(page, "{letter} is {} on {} at {}{ended}", run.scenario, run.target.name, run.started_at);
+    }
+    for difference in differences(a, b) {
+        let _ = writeln!(page, "not the same load (A was, B is): {difference}");
     }
     let _ = writeln!(page, "\n{table}");
     page.push_str("One run each: nothing here tells a difference from chance. `compare --a ... --b ...` does.\n");
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::example::run;
+
+    #[test]
+    fn two_runs_side_by_side_say_what_ended_them_and_in_what_their_loads_differ() {
+        let same = side_by_side(&run(), &run());
+        assert!(!same.contains("aborted") && !same.contains("interrupted") && !same.contains("not the same load"));
+        let (mut a, mut b) = (run(), run());
+        a.verdict.interrupted = true;
+        b.verdict.aborted = Some("no local port is left".into());
+        b.parameters[1].value = "2000".into();
+        let page = side_by_side(&a, &b);
+        for part in [
+            "A is produce on one at 2026-01-01T00:00:00Z, interrupted\n",
+            "B is produce on one at 2026-01-01T00:00:00Z, aborted: no local port is left\n",
+            "not the same load (A was, B is): --rate was 1000, is 2000\n",
+        ] {
+            assert!(page.contains(part), "{part} in {page}");
+        }
+    }
 }

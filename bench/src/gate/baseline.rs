@@ -186,7 +186,7 @@ fn judged_unasked(run: &RunResult) -> Vec<String> {
 }
 
 /// In what the runs' loads differ.
-fn differences(before: &RunResult, after: &RunResult) -> Vec<String> {
+pub(crate) fn differences(before: &RunResult, after: &RunResult) -> Vec<String> {
     if before.scenario != after.scenario {
         return vec![format!("it is a {} run, this is {}", before.scenario, after.scenario)];
     }

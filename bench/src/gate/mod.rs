@@ -8,6 +8,7 @@ mod baseline;
 mod direction;
 
 pub use assertion::{Assertion, Judged, Operator};
+pub(crate) use baseline::differences;
 pub use baseline::{Allowance, Baseline, Difference, Regression, Row, Rows};
 pub use direction::better;
 
