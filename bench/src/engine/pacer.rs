@@ -44,6 +44,10 @@ pub struct Pacer {
     unsent: (SeriesId, &'static str),
     /// What counts the slots.
     slots: &'static str,
+    /// Requests of a slot.
+    weight: u64,
+    /// Of those of the slot that was handed out last, the ones that were not begun yet.
+    left: u64,
     /// How far apart two wake-ups are at least; nothing for an executor that polls.
     rest: Duration,
     /// When it last woke.
@@ -71,6 +75,8 @@ impl Pacer {
             lateness: seat.recorder.series(LATENESS),
             unsent: (seat.primary_rt, UNSENT),
             slots: SLOTS,
+            weight: 1,
+            left: 1,
             rest: if seat.polls { Duration::ZERO } else { PACER_REST },
             woke: window.start,
             excused: None,
@@ -90,6 +96,18 @@ impl Pacer {
     pub fn beside_primary(mut self, rt: SeriesId) -> Pacer {
         self.slots = OTHER_SLOTS;
         self.of_operation(rt)
+    }
+
+    /// For slots of so many requests each, all meant for one moment: each of them is counted, and [`Pacer::begins`] is told of
+    /// each that begins.
+    pub fn of_bursts(mut self, weight: u64) -> Pacer {
+        self.weight = weight;
+        self
+    }
+
+    /// One of the requests of the slot that was handed out last begins.
+    pub fn begins(&mut self) {
+        self.left = self.left.saturating_sub(1);
     }
 
     /// Waits until the next slot is due and gives the moment it was meant for. `None` when the window has ended or
@@ -121,7 +139,8 @@ impl Pacer {
         self.schedule.next();
         let expected = self.excused.map_or(due, |excused| due.max(excused));
         self.recorder.record(self.lateness, due, now.saturating_duration_since(expected));
-        self.recorder.count(self.slots, due, 1);
+        self.recorder.count(self.slots, due, self.weight);
+        self.left = self.weight;
         self.overflowed = false;
         if expected > due {
             self.count_overflow(due);
@@ -182,12 +201,13 @@ impl Pacer {
         let until = self.last_send().min(Instant::now());
         let Window { start, end, .. } = self.window;
         let left = self.schedule.by_ref().map(|at| start + at).take_while(|due| *due < until.min(end));
-        for (due, counted) in handed_out.into_iter().map(|due| (due, true)).chain(left.map(|due| (due, false))) {
+        let handed_out = handed_out.into_iter().map(|due| (due, self.left, 0));
+        for (due, requests, slots) in handed_out.chain(left.map(|due| (due, self.weight, self.weight))) {
             let (series, counter) = self.unsent;
-            self.recorder.count(counter, due, 1);
-            self.recorder.record_unanswered(series, due, until.saturating_duration_since(due));
-            if !counted {
-                self.recorder.count(self.slots, due, 1);
+            self.recorder.count(counter, due, requests);
+            self.recorder.record_unanswered_n(series, due, until.saturating_duration_since(due), requests);
+            if slots > 0 {
+                self.recorder.count(self.slots, due, slots);
             }
         }
     }

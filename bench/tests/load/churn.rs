@@ -38,8 +38,27 @@ fn a_burst_is_that_many_connections_meant_for_the_same_moment() {
     ));
     ran.was_carried_out();
     let result = ran.result();
-    assert_eq!(result.health.slots, 10);
+    // What is offered is connections, as `--rate` and `rate` are.
+    assert_eq!((result.values["offered_rate"].value, result.health.slots), (100.0, 200));
     assert_eq!(result.latencies["churn.rt"].count, 200);
+}
+
+#[test]
+fn connections_of_a_burst_that_was_cut_are_all_unsent() {
+    // Two connections make its acquaintance; later ones stand, and nothing is answered on them. There is room for seven.
+    let server = Server::kafka(Behaviour::prompt(), 1);
+    let mute = crate::cut::Cut::mute_after(&server.address, 2);
+    let ran = Ran::to_end(&format!(
+        "churn --bootstrap {} --rate 10 --burst 5 --duration 2s --warmup 0s --close rst --max-outstanding 7 \
+         --request-timeout 5s --error-limit 100%",
+        mute.address
+    ));
+    ran.was_carried_out();
+    let result = ran.result();
+    assert_eq!((result.values["offered_rate"].value, result.health.slots), (10.0, 20));
+    assert_eq!(result.values["churn.requests"].value + result.values["unsent"].value, 20.0, "{:?}", result.values);
+    assert!(result.values["unsent"].value >= 5.0, "{:?}", result.values);
+    assert_eq!(result.latencies["churn.rt"].count, 20);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A way to a server that ends.
+//! A way to a server that ends, or falls silent.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -36,6 +36,30 @@ impl Cut {
                     let (from, to) = (from.try_clone().expect("a descriptor"), to.try_clone().expect("a descriptor"));
                     std::thread::spawn(move || pass(from, to));
                 }
+            }
+        });
+        Cut { address }
+    }
+}
+
+impl Cut {
+    /// Passes so many connections on; on later ones nothing is ever answered.
+    pub fn mute_after(server: &str, connections: usize) -> Cut {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let server = server.to_owned();
+        std::thread::spawn(move || {
+            let mut held = Vec::new();
+            for near in listener.incoming() {
+                let near = near.expect("a connection");
+                if held.len() < connections {
+                    let far = TcpStream::connect(&server).expect("the server listens");
+                    for (from, to) in [(&near, &far), (&far, &near)] {
+                        let (from, to) = (from.try_clone().expect("one more"), to.try_clone().expect("one more"));
+                        std::thread::spawn(move || pass(from, to));
+                    }
+                }
+                held.push(near);
             }
         });
         Cut { address }

@@ -119,10 +119,11 @@ impl Scenario for Churn {
             Load::Open { rate, arrivals } => {
                 let burst = self.clients.plan.burst;
                 let rate = rate / f64::from(burst) / f64::from(seat.executors);
-                let mut pacer = Pacer::new(seat, window, rate, arrivals, seat.seed);
+                let mut pacer = Pacer::new(seat, window, rate, arrivals, seat.seed).of_bursts(burst.into());
                 while let Some(intended) = pacer.next().await {
                     for _ in 0..burst {
                         let Some(permit) = pacer.admit(&self.outstanding, intended).await else { break };
+                        pacer.begins();
                         let clients = self.clients.clone();
                         spawn_as("churn", async move { clients.come_and_go(intended, Some(permit)).await }).detach();
                     }
