@@ -1,7 +1,7 @@
-"""A gateway of one's own: two shards, ports that were free a moment ago, an admin port."""
+"""A gateway of one's own: two shards, ports that are free, an admin port."""
 import json
 import pathlib
-import socket
+import re
 import subprocess
 import time
 
@@ -17,21 +17,18 @@ class Gateway:
     def __enter__(self):
         self.home.mkdir()
         ready = self.home / "ready.json"
-        # The ready file has no admin port, so that one is chosen here.
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.admin = f"http://127.0.0.1:{port}"
         log = (self.home / "log").open("wb")
         self.process = subprocess.Popen(
             [self.binary, "serve", "--listen", "127.0.0.1:0", "--shards", "2", "--data", self.home / "data", "--ready-file", ready,
-             "--admin-listen", f"127.0.0.1:{port}"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+             "--admin-listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         end = time.monotonic() + DEADLINE_S
-        while not ready.exists():
+        # The ready file has no admin port, but the banner does.
+        while not (ready.exists() and (admin := re.search(r"(http://\S+)/ for people", (self.home / "log").read_text()))):
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
                 raise RuntimeError(f"the gateway does not serve: {(self.home / 'log').read_text()}")
             time.sleep(0.05)
+        self.admin = admin[1]
         listener = json.loads(ready.read_text())["listeners"][0]
         self.bootstrap, self.nodes = listener["bootstrap"], [node["addr"] for node in listener["nodes"]]
         return self

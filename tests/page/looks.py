@@ -242,17 +242,18 @@ def hidden(stage):
     """A page that nobody sees asks for nothing, and asks at once when it is seen."""
     server = stage.server("calm")
     page = stage.open(server, "#/")
-    page.js("(Object.defineProperty(document, 'hidden', { configurable: true, get: () => true }), document.dispatchEvent(new Event('visibilitychange')))")
-    page.js("new Promise((done) => setTimeout(() => done(1), 300))")
-    asked = len(server.asked)
+    # Counted in the page, where nothing happens between an event and what is done about it.
+    page.js("(() => { const fetch = window.fetch; window.fetch = (...words) => { window.asked += 1; return fetch(...words); }; })()")
+    page.js("(Object.defineProperty(document, 'hidden', { configurable: true, get: () => true }), document.dispatchEvent(new Event('visibilitychange')), window.asked = 0)")
     page.js("new Promise((done) => setTimeout(() => done(1), 6000))")
-    if len(server.asked) != asked:
-        yield f"asked {len(server.asked) - asked} times while nobody saw it"
-    began = time.monotonic()
-    page.js("(Object.defineProperty(document, 'hidden', { configurable: true, get: () => false }), document.dispatchEvent(new Event('visibilitychange')))")
-    page.until("document.body.dataset.state === 'live'", "it to be live again", 30)
-    if len(server.asked) == asked or server.asked[asked][0] - began > 1.5:
+    if asked := page.js("window.asked"):
+        yield f"asked {asked} times while nobody saw it"
+    asked = len(server.asked)
+    if not page.js("(window.asked = 0, Object.defineProperty(document, 'hidden', { configurable: true, get: () => false }), document.dispatchEvent(new Event('visibilitychange')), window.asked)"):
         yield "does not ask at once when it is seen again"
+    page.until("document.body.dataset.state === 'live'", "it to be live again", 30)
+    if len(server.asked) == asked:
+        yield "is live again without an answer"
     page.close()
     server.close()
 
