@@ -41,8 +41,11 @@ func (client) Normal(record day.Record) day.Record { return record }
 func (client) Codecs() []string                    { return []string{"gzip", "snappy", "lz4", "zstd"} }
 func (client) Idempotence() bool                   { return true }
 func (client) StaticMembers() bool                 { return true }
-func (client) Rereads() bool                       { return false }
 func (client) Cooperative() bool                   { return true }
+
+// A heartbeat that cannot be sent is tried again three times without a pause, so that a session can end while the gateway
+// is away: members then begin another one, where they committed last.
+func (client) Rereads() bool { return true }
 
 func (c client) Cluster() (day.Cluster, error) {
 	brokers, controller, err := c.admin.DescribeCluster()
