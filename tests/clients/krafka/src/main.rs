@@ -230,7 +230,7 @@ impl Steps {
         };
         let often = |heartbeat: Duration| Options { heartbeat, ..options.clone() };
         let reading = Reading::default();
-        let first = Member::join(&often(Duration::from_secs(2)), &reading).await?;
+        let first = Member::join(&often(Duration::from_secs(5)), &reading).await?;
         has_all(&first).await?;
         let second = Member::join(&often(Duration::from_millis(200)), &reading).await?;
         shared(&first, &second).await?;
