@@ -275,7 +275,8 @@ def kill_9() -> str:
     create(KILL_TOPIC)
     group, account = f"{PREFIX}-kill", Account()
     to = producer(enable_idempotence=True)
-    consumer = member(group, KILL_TOPIC, enable_auto_commit=False)
+    # Its own pause of up to 10 s before it connects again is as long as its session, which must not end.
+    consumer = member(group, KILL_TOPIC, enable_auto_commit=False, reconnect_backoff_max_ms=1000)
     reading = account.read()
 
     def read(what: str) -> None:

@@ -232,7 +232,8 @@ def kill_9() -> str:
     group, account = f"{PREFIX}-kill", Account()
     reading = account.read()
     send(KILL_TOPICS, account, records("before", 50))
-    consumer = Member(group, KILL_TOPICS, "-E", "-X", "auto.commit.interval.ms=100")
+    # Its own pause of up to 10 s before it connects again is as long as its session, which must not end.
+    consumer = Member(group, KILL_TOPICS, "-E", "-X", "auto.commit.interval.ms=100", "-X", "reconnect.backoff.max.ms=1000")
     read_all("reading before the kill", reading, [consumer])
     batch = records("through", 1000)
     producers = [subprocess.Popen(command("-P", "-E", "-t", topic, "-K", "\\t", "-vvv", "-X", "enable.idempotence=true"),
