@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
-use crate::common::Ran;
+use crate::common::{Ran, undisturbed};
 use crate::server::{Behaviour, Fault, Server};
 
 /// Two members with two partitions each, in three groups; the server's topics have as many partitions.
 const STORM: &str = "--groups 3 --members 2 --commit-partitions 2 --membership standalone --warmup 0s";
 
+/// A storm whose schedule was sent whole, and the server, which behaves so.
+fn in_full(behaviour: impl Fn() -> Behaviour, flags: &str) -> (Server, Ran) {
+    Ran::in_full(&format!("commit-storm {STORM} {flags}"), || Server::kafka(behaviour(), 4))
+}
+
 #[test]
 fn commits_and_fetches_come_by_their_shares_and_every_offset_is_right() {
-    let server = Server::kafka(Behaviour::prompt(), 4);
-    let ran = Ran::to_end(&format!(
-        "commit-storm --bootstrap {} {STORM} --rate 200 --fetch-share 25% --duration 2s",
-        server.address
-    ));
+    let (server, ran) = in_full(Behaviour::prompt, "--rate 200 --fetch-share 25% --duration 2s");
     ran.was_carried_out();
     let result = ran.result();
     assert_eq!((result.latencies["commit.rt"].count, result.latencies["offset_fetch.rt"].count), (300, 100));
@@ -30,11 +31,7 @@ fn commits_and_fetches_come_by_their_shares_and_every_offset_is_right() {
 
 #[test]
 fn a_hot_group_gets_its_share() {
-    let server = Server::kafka(Behaviour::prompt(), 4);
-    let ran = Ran::to_end(&format!(
-        "commit-storm --bootstrap {} {STORM} --rate 200 --hot-share 90% --duration 2s --threads 2",
-        server.address
-    ));
+    let (server, ran) = in_full(Behaviour::prompt, "--rate 200 --hot-share 90% --duration 2s --threads 2");
     ran.was_carried_out();
     let result = ran.result();
     assert_eq!(result.latencies["commit.rt"].count, 400);
@@ -46,8 +43,14 @@ fn a_hot_group_gets_its_share() {
 #[test]
 fn acknowledged_commits_that_are_lost_are_told() {
     let forgets = |number| (number >= 30).then_some(Fault::Forget);
-    let server = Server::kafka(Behaviour::prompt().fault_by(forgets), 4);
-    let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {STORM} --closed --duration 500ms", server.address));
+    let run = || {
+        let server = Server::kafka(Behaviour::prompt().fault_by(forgets), 4);
+        let flags = "--closed --duration 500ms";
+        let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {STORM} {flags}", server.address));
+        (server, ran)
+    };
+    // Time enough for each member to go on from what was kept.
+    let (_, ran) = undisturbed(run, |(server, _)| server.requests() >= 200);
     ran.was_carried_out();
     let result = ran.result();
     // Six members with two partitions each, none of which has what was acknowledged last.
@@ -59,8 +62,7 @@ fn acknowledged_commits_that_are_lost_are_told() {
 #[test]
 fn commits_that_are_refused_are_errors_by_name_and_may_or_may_not_be_kept() {
     let refuses = |number: u64| (number.is_multiple_of(5)).then_some(Fault::Error(25));
-    let server = Server::kafka(Behaviour::prompt().fault_by(refuses), 4);
-    let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {STORM} --rate 100 --duration 1s", server.address));
+    let (_, ran) = in_full(|| Behaviour::prompt().fault_by(refuses), "--rate 100 --duration 1s");
     ran.was_carried_out();
     let result = ran.result();
     assert_eq!(result.errors.len(), 1, "{:?}", result.errors);
@@ -73,11 +75,7 @@ fn commits_that_are_refused_are_errors_by_name_and_may_or_may_not_be_kept() {
 #[test]
 fn a_commit_without_an_answer_counts_with_its_whole_time_and_the_member_goes_on() {
     let silent = |number| (number == 10).then_some(Fault::Silence);
-    let server = Server::kafka(Behaviour::prompt().fault_by(silent), 4);
-    let ran = Ran::to_end(&format!(
-        "commit-storm --bootstrap {} {STORM} --rate 100 --duration 1s --request-timeout 5s",
-        server.address
-    ));
+    let (_, ran) = in_full(|| Behaviour::prompt().fault_by(silent), "--rate 100 --duration 1s --request-timeout 5s");
     ran.was_carried_out();
     let result = ran.result();
     let timeouts = result.errors.iter().find(|error| error.name == "TIMED_OUT").expect("one");
@@ -127,18 +125,16 @@ fn groups_that_are_there_already_are_refused_and_not_deleted() {
 
 #[test]
 fn groups_are_deleted_in_the_end_though_a_connection_is_lost_and_what_is_left_is_told() {
-    let flags = format!("{STORM} --rate 100 --duration 1s --prefix orders");
+    let flags = "--rate 100 --duration 1s --prefix orders";
     // Behind a hundred slots and a last read by each of six members.
     let loses = |number| (number == 106).then_some(Fault::Close);
-    let server = Server::kafka(Behaviour::prompt().fault_by(loses), 4);
-    let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {flags}", server.address));
+    let (server, ran) = in_full(|| Behaviour::prompt().fault_by(loses), flags);
     ran.was_carried_out();
     assert_eq!(server.requests(), 108);
     assert!(ran.result().notes.iter().all(|note| !note.contains("deleted")), "{:?}", ran.result().notes);
 
     let refuses = |number| (number >= 106).then_some(Fault::Error(30));
-    let server = Server::kafka(Behaviour::prompt().fault_by(refuses), 4);
-    let ran = Ran::to_end(&format!("commit-storm --bootstrap {} {flags}", server.address));
+    let (_, ran) = in_full(|| Behaviour::prompt().fault_by(refuses), flags);
     ran.was_carried_out();
     let told = "3 of 3 groups were not deleted, orders-commits-0 among them: GROUP_AUTHORIZATION_FAILED (3)";
     assert!(ran.result().notes.iter().any(|note| note == told), "{:?}", ran.result().notes);

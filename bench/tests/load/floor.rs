@@ -1,14 +1,17 @@
 //! `floor` against the other side of its own.
 
-use crate::common::{Echo, Ran};
+use crate::common::{Echo, Ran, undisturbed};
 
 #[test]
 fn an_open_loop_sends_every_slot_of_its_schedule_and_leaves_warm_up_out() {
     let echo = Echo::start();
-    let ran = Ran::to_end(&format!(
-        "floor --bootstrap {} --rate 500 --duration 2s --warmup 500ms --threads 2 --connections 4 --in-flight 64",
-        echo.address
-    ));
+    let run = || {
+        Ran::to_end(&format!(
+            "floor --bootstrap {} --rate 500 --duration 2s --warmup 500ms --threads 2 --connections 4 --in-flight 64",
+            echo.address
+        ))
+    };
+    let ran = undisturbed(run, Ran::sent_all);
     ran.was_carried_out();
     let result = ran.result();
     assert_eq!(result.health.slots, 1_000);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ringgate_bench::result::RunResult;
 
-use crate::common::Ran;
+use crate::common::{Ran, undisturbed};
 use crate::server::kafka::Tamper;
 use crate::server::{Behaviour, Fault, Server};
 
@@ -27,11 +27,8 @@ fn violations(result: &RunResult) -> [u64; 4] {
 
 #[test]
 fn a_records_latency_counts_from_its_own_moment_also_while_it_waits_in_a_batch() {
-    let server = Server::kafka(Behaviour::prompt().delay(ms(20)), 2);
-    let ran = Ran::to_end(&format!(
-        "produce --bootstrap {} --rate 200 --duration 2s --warmup 0s --partitions 2 --linger 100ms --record-bytes 100",
-        server.address
-    ));
+    let arguments = "produce --rate 200 --duration 2s --warmup 0s --partitions 2 --linger 100ms --record-bytes 100";
+    let (_, ran) = Ran::in_full(arguments, || Server::kafka(Behaviour::prompt().delay(ms(20)), 2));
     ran.was_carried_out();
     let result = ran.result();
     assert_eq!(result.latencies["produce.rt"].count, 400, "one latency per record");
@@ -102,11 +99,8 @@ fn batches_that_a_server_cannot_take_for_now_are_sent_again_in_their_order() {
         60 => Some(Fault::Close),
         _ => None,
     };
-    let server = Server::kafka(Behaviour::prompt().delay(ms(5)).fault_by(fault), 2);
-    let ran = Ran::to_end(&format!(
-        "e2e --bootstrap {} --rate 500 --duration 3s --warmup 0s --partitions 2 --linger 1ms --record-bytes 200",
-        server.address
-    ));
+    let arguments = "e2e --rate 500 --duration 3s --warmup 0s --partitions 2 --linger 1ms --record-bytes 200";
+    let (_, ran) = Ran::in_full(arguments, || Server::kafka(Behaviour::prompt().delay(ms(5)).fault_by(fault), 2));
     ran.was_carried_out();
     let result = ran.result();
     assert_eq!(violations(&result), [0; 4], "{:?}", result.checks);
@@ -119,11 +113,9 @@ fn batches_that_a_server_cannot_take_for_now_are_sent_again_in_their_order() {
 #[test]
 fn batches_that_a_server_will_never_take_are_errors_of_their_records() {
     // MESSAGE_TOO_LARGE, always.
-    let server = Server::kafka(Behaviour::prompt().fault_by(|_| Some(Fault::Error(10))), 1);
-    let ran = Ran::to_end(&format!(
-        "produce --bootstrap {} --rate 100 --duration 1s --warmup 0s --error-limit 100% --idempotent no",
-        server.address
-    ));
+    let refuses = || Server::kafka(Behaviour::prompt().fault_by(|_| Some(Fault::Error(10))), 1);
+    let arguments = "produce --rate 100 --duration 1s --warmup 0s --error-limit 100% --idempotent no";
+    let (_, ran) = Ran::in_full(arguments, refuses);
     let result = ran.result();
     let errors: Vec<_> = result.errors.iter().map(|error| (&error.operation[..], error.code, error.count)).collect();
     assert_eq!(errors, [("produce", 10, 100)]);
@@ -132,9 +124,8 @@ fn batches_that_a_server_will_never_take_are_errors_of_their_records() {
 
 #[test]
 fn without_acknowledgement_only_the_sending_is_measured_and_said_so() {
-    let server = Server::kafka(Behaviour::prompt(), 1);
-    let ran =
-        Ran::to_end(&format!("produce --bootstrap {} --rate 200 --duration 1s --warmup 0s --acks 0", server.address));
+    let arguments = "produce --rate 200 --duration 1s --warmup 0s --acks 0";
+    let (_, ran) = Ran::in_full(arguments, || Server::kafka(Behaviour::prompt(), 1));
     ran.was_carried_out();
     let result = ran.result();
     assert_eq!(value(&result, "records"), 200.0);
@@ -151,11 +142,9 @@ fn a_lost_a_doubled_a_swapped_and_an_altered_record_are_found() {
         40 => Some(Tamper::Alter),
         _ => None,
     };
-    let server = Server::tampering(Behaviour::prompt().delay(ms(5)), 1, tamper);
-    let ran = Ran::to_end(&format!(
-        "e2e --bootstrap {} --rate 100 --duration 2s --warmup 0s --batch-records 1 --request-timeout 2s --in-flight 1",
-        server.address
-    ));
+    // What is lost is waited for as long as an answer may take.
+    let arguments = "e2e --rate 100 --duration 2s --warmup 0s --batch-records 1 --request-timeout 5s --in-flight 1";
+    let (_, ran) = Ran::in_full(arguments, || Server::tampering(Behaviour::prompt().delay(ms(5)), 1, tamper));
     let result = ran.result();
     assert_eq!(violations(&result), [1, 1, 1, 1], "{:?}", result.checks);
     assert_eq!(result.checks.examples.len(), 4, "{:?}", result.checks);
@@ -199,11 +188,16 @@ fn a_backlog_is_made_and_consumed_to_its_end() {
 #[test]
 fn a_tail_is_consumed_while_it_is_produced() {
     let server = Server::kafka(Behaviour::prompt().delay(ms(2)), 2);
-    let ran = Ran::to_end(&format!(
-        "consume --bootstrap {} --rate 500 --duration 2s --warmup 0s --partitions 2",
-        server.address
-    ));
-    ran.was_carried_out();
+    let run = || {
+        let ran = Ran::to_end(&format!(
+            "consume --bootstrap {} --rate 500 --duration 2s --warmup 0s --partitions 2",
+            server.address
+        ));
+        ran.was_carried_out();
+        ran
+    };
+    // It stops at the window's end, however much of it the machine took.
+    let ran = undisturbed(run, |ran| ran.sent_all() && value(&ran.result(), "records") >= 500.0);
     let result = ran.result();
     assert_eq!(value(&result, "produced_records"), 1_000.0);
     let records = value(&result, "records");
