@@ -1,18 +1,13 @@
 //! `churn`: every step of every connection is told, and what cannot be is refused.
 
-use std::time::Duration;
-
 use crate::common::Ran;
 use crate::server::{Behaviour, Server};
 
 #[test]
 fn every_step_of_every_connection_is_timed_apart() {
-    let server = Server::kafka(Behaviour::prompt(), 1);
     for close in ["fin", "rst"] {
-        let ran = Ran::to_end(&format!(
-            "churn --bootstrap {} --rate 50 --duration 2s --warmup 0s --close {close}",
-            server.address
-        ));
+        let arguments = format!("churn --rate 50 --duration 2s --warmup 0s --close {close}");
+        let (_, ran) = Ran::in_full(&arguments, || Server::kafka(Behaviour::prompt(), 1));
         ran.was_carried_out();
         let result = ran.result();
         assert_eq!(result.values["errors"].value, 0.0, "{:?}", result.errors);
@@ -31,11 +26,8 @@ fn every_step_of_every_connection_is_timed_apart() {
 
 #[test]
 fn a_burst_is_that_many_connections_meant_for_the_same_moment() {
-    let server = Server::kafka(Behaviour::prompt(), 1);
-    let ran = Ran::to_end(&format!(
-        "churn --bootstrap {} --rate 100 --burst 20 --duration 2s --warmup 0s --close rst",
-        server.address
-    ));
+    let arguments = "churn --rate 100 --burst 20 --duration 2s --warmup 0s --close rst";
+    let (_, ran) = Ran::in_full(arguments, || Server::kafka(Behaviour::prompt(), 1));
     ran.was_carried_out();
     let result = ran.result();
     // What is offered is connections, as `--rate` and `rate` are.
@@ -76,9 +68,9 @@ fn in_a_closed_loop_a_connection_follows_the_other() {
 
 #[test]
 fn a_target_that_goes_away_is_told_by_the_step_that_failed() {
-    // Two connections make its acquaintance; then it is a port where nobody answers.
+    // It answers some; then it is a port where nobody answers.
     let server = Server::kafka(Behaviour::prompt(), 1);
-    let cut = crate::cut::Cut::after(&server.address, Duration::from_secs(1));
+    let cut = crate::cut::Cut::after(&server.address, 20);
     let ran = Ran::to_end(&format!(
         "churn --bootstrap {} --rate 50 --duration 3s --warmup 0s --error-limit 100%",
         cut.address

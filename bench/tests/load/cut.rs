@@ -2,10 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-/// Passes connections on to a server, and closes them all after a while; later ones are closed at once.
+/// Passes connections on to a server, and closes them all when so many have had an answer; later ones are closed at once.
 pub struct Cut {
     /// Where it listens.
     pub address: String,
@@ -15,27 +15,29 @@ pub struct Cut {
 type Ends = Arc<Mutex<Option<Vec<TcpStream>>>>;
 
 impl Cut {
-    /// The while begins with the first connection.
-    pub fn after(server: &str, after: Duration) -> Cut {
+    /// Ends with the first answer on the connection of this number, from 1, in the order of their answers.
+    pub fn after(server: &str, connections: usize) -> Cut {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
         let server = server.to_owned();
         let ends: Ends = Arc::new(Mutex::new(Some(Vec::new())));
         std::thread::spawn(move || {
-            let mut timer = Some(ends.clone());
+            let answered = Arc::new(AtomicUsize::new(0));
             for near in listener.incoming() {
                 let near = near.expect("a connection");
-                if let Some(ends) = timer.take() {
-                    std::thread::spawn(move || end(&ends, after));
-                }
                 let far = TcpStream::connect(&server).expect("the server listens");
                 let mut held = ends.lock().expect("nobody panics with it");
                 let Some(held) = held.as_mut() else { continue };
-                for (from, to) in [(&near, &far), (&far, &near)] {
-                    held.push(from.try_clone().expect("a descriptor"));
-                    let (from, to) = (from.try_clone().expect("a descriptor"), to.try_clone().expect("a descriptor"));
-                    std::thread::spawn(move || pass(from, to));
-                }
+                held.extend([&near, &far].map(copy));
+                let (asking, asked) = (copy(&near), copy(&far));
+                std::thread::spawn(move || pass(asking, asked, || ()));
+                let (ends, answered) = (ends.clone(), answered.clone());
+                let count = move || {
+                    if answered.fetch_add(1, Ordering::SeqCst) + 1 == connections {
+                        end(&ends);
+                    }
+                };
+                std::thread::spawn(move || pass(far, near, count));
             }
         });
         Cut { address }
@@ -55,8 +57,8 @@ impl Cut {
                 if held.len() < connections {
                     let far = TcpStream::connect(&server).expect("the server listens");
                     for (from, to) in [(&near, &far), (&far, &near)] {
-                        let (from, to) = (from.try_clone().expect("one more"), to.try_clone().expect("one more"));
-                        std::thread::spawn(move || pass(from, to));
+                        let (from, to) = (copy(from), copy(to));
+                        std::thread::spawn(move || pass(from, to, || ()));
                     }
                 }
                 held.push(near);
@@ -66,8 +68,11 @@ impl Cut {
     }
 }
 
-fn end(ends: &Ends, after: Duration) {
-    std::thread::sleep(after);
+fn copy(stream: &TcpStream) -> TcpStream {
+    stream.try_clone().expect("a descriptor")
+}
+
+fn end(ends: &Ends) {
     let held = ends.lock().expect("nobody panics with it").take();
     for stream in held.into_iter().flatten() {
         // It may have been closed already.
@@ -75,11 +80,15 @@ fn end(ends: &Ends, after: Duration) {
     }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream) {
-    let mut bytes = [0; 4096];
+/// Passes bytes on, and tells when it has passed on the first.
+fn pass(mut from: TcpStream, mut to: TcpStream, first: impl FnOnce()) {
+    let (mut bytes, mut first) = ([0; 4096], Some(first));
     while let Ok(count @ 1..) = from.read(&mut bytes) {
         if to.write_all(&bytes[..count]).is_err() {
             break;
+        }
+        if let Some(first) = first.take() {
+            first();
         }
     }
     // The other end may be gone.

@@ -1,8 +1,6 @@
 //! `idle`: as many connections as were asked for are held, whatever they do, and each that is lost is told.
 
-use std::time::Duration;
-
-use crate::common::Ran;
+use crate::common::{Ran, undisturbed};
 use crate::cut::Cut;
 use crate::server::{Behaviour, Server};
 
@@ -35,12 +33,16 @@ fn connections_of_every_kind_are_held_to_the_end_and_their_memory_is_a_slope() {
 #[test]
 fn executors_share_the_connections_and_without_a_process_there_is_no_rss_and_the_result_says_why() {
     let server = Server::kafka(Behaviour::prompt(), 1);
-    let ran = Ran::to_end(&format!(
-        "idle --bootstrap {} --connections 31 --plateaus 4 --threads 2 --duration 2s --warmup 0s",
-        server.address
-    ));
-    ran.was_carried_out();
-    let result = ran.result();
+    let run = || {
+        let ran = Ran::to_end(&format!(
+            "idle --bootstrap {} --connections 31 --plateaus 4 --threads 2 --duration 2s --warmup 0s",
+            server.address
+        ));
+        ran.was_carried_out();
+        ran.result()
+    };
+    // One executor reads how many both hold; the other has no more than a moment's start.
+    let result = undisturbed(run, |result| result.values["held_connections"].value == 31.0);
     assert_eq!(result.values["held_connections"].value, 31.0, "{:?}", result.notes);
     assert!(!result.values.contains_key("rss_per_conn"));
     assert!(result.notes.iter().any(|note| note.contains("--server-pid")), "{:?}", result.notes);
@@ -49,14 +51,14 @@ fn executors_share_the_connections_and_without_a_process_there_is_no_rss_and_the
 #[test]
 fn connections_that_the_target_closes_are_found() {
     let server = Server::kafka(Behaviour::prompt(), 1);
-    let cut = Cut::after(&server.address, Duration::from_millis(2_500));
+    // The run makes its acquaintance, probes, and holds nine, the last of them seconds before its end.
+    let cut = Cut::after(&server.address, 2 + 9);
     let ran = Ran::to_end(&format!(
-        "idle --bootstrap {} --connections 9 --duration 3s --warmup 0s --error-limit 100%",
+        "idle --bootstrap {} --connections 9 --duration 10s --warmup 0s --error-limit 100%",
         cut.address
     ));
     let result = ran.result();
-    let held = result.values["held_connections"].value;
-    assert!(held > 0.0, "{:?}", result.notes);
-    assert_eq!(result.checks.violations["closed_by_target"] as f64, held);
+    assert_eq!(result.values["held_connections"].value, 9.0, "{:?}", result.notes);
+    assert_eq!(result.checks.violations["closed_by_target"], 9);
     assert_eq!(result.checks.examples.len(), 1, "{:?}", result.checks);
 }
