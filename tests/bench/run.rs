@@ -15,6 +15,9 @@ use crate::common::LIVENESS;
 use crate::common::gateway::Gateway;
 use crate::common::raw::Raw;
 
+/// Runs that the machine may disturb before one must be as it was meant.
+const ATTEMPTS: usize = 20;
+
 /// `rate` slots per second, evenly.
 pub fn open(rate: f64) -> Load {
     Load::Open { rate, arrivals: Arrivals::Constant }
@@ -56,10 +59,29 @@ pub fn left_on(gateway: &Gateway) -> Vec<String> {
     left
 }
 
-/// Runs it on two executors, with the gateway's process sampled.
-#[track_caller]
+/// Does it until the machine leaves it alone, which `is_so` judges; what came of it last if it never does.
+pub fn undisturbed(attempt: impl Fn() -> RunResult, is_so: impl Fn(&RunResult) -> bool) -> RunResult {
+    let mut result = attempt();
+    for _ in 1..ATTEMPTS {
+        if is_so(&result) {
+            break;
+        }
+        result = attempt();
+    }
+    result
+}
+
+/// Runs it on two executors, with the gateway's process sampled, until all of its schedule was sent: slots that a machine
+/// without time leaves over for longer than a second at the end are never sent, and counted.
 pub fn run<S: Scenario>(gateway: &Gateway, common: &Common, plan: &S::Plan) -> RunResult {
-    run_and_scrape::<S>(gateway, common, plan, None)
+    undisturbed(
+        || run_and_scrape::<S>(gateway, common, plan, None),
+        |result| {
+            ["unsent", "other.unsent"]
+                .iter()
+                .all(|name| result.values.get(*name).is_none_or(|unsent| unsent.value == 0.0))
+        },
+    )
 }
 
 /// The same, with the gateway's metrics scraped.
