@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
 use common::{PATIENCE, on_a_shard, on_shards};
@@ -129,15 +129,19 @@ fn blocking_work_comes_back_to_the_task_that_asked() {
         for (nth, task) in (0u64..).zip(tasks) {
             assert_eq!(task.await, nth * nth);
         }
-        let threads: Vec<_> = (0..30)
+        // Three that wait for each other: no thread does two of them.
+        let meeting = Arc::new(Barrier::new(3));
+        let threads: Vec<_> = (0..3)
             .map(|_| {
-                files.run(|| {
-                    std::thread::sleep(Duration::from_millis(2));
+                let meeting = meeting.clone();
+                files.run(move || {
+                    meeting.wait();
                     std::thread::current().name().map(str::to_owned)
                 })
             })
             .collect();
-        let names: HashSet<_> = futures_util::future::join_all(threads).await.into_iter().flatten().collect();
+        let names = timeout(PATIENCE, futures_util::future::join_all(threads)).await.expect("three threads");
+        let names: HashSet<_> = names.into_iter().flatten().collect();
         assert_eq!(names.len(), 3, "{names:?}");
     });
 }

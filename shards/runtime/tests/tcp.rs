@@ -230,13 +230,20 @@ fn a_send_to_a_reader_that_takes_everything_lets_other_tasks_run() {
 
 #[test]
 fn a_receive_that_is_dropped_over_and_over_loses_nothing() {
+    /// So many parts come only after a wait was dropped, the others whenever they come.
+    const DROPPED: usize = 20;
     let listener = bind();
     let address = listener.local_addr();
     let everything = pattern(200_000);
     let sent = everything.clone();
+    let (tell, told) = std::sync::mpsc::channel();
     let sender = std::thread::spawn(move || {
         let mut client = connect(address);
-        for part in sent.chunks(1009) {
+        for (nth, part) in sent.chunks(1009).enumerate() {
+            if nth < DROPPED {
+                // Whoever comes late finds nothing to read before a wait was dropped.
+                told.recv_timeout(PATIENCE).expect("a wait that was dropped");
+            }
             client.write_all(part).expect("an open connection");
             std::thread::sleep(Duration::from_micros(300));
         }
@@ -252,10 +259,14 @@ fn a_receive_that_is_dropped_over_and_over_loses_nothing() {
                     Some(bytes) => read.extend_from_slice(&bytes),
                     None => break,
                 },
-                Err(_) => dropped += 1,
+                Err(_) => {
+                    dropped += 1;
+                    // The sender listens for the first of them only.
+                    let _ = tell.send(());
+                }
             }
         }
-        assert!(dropped > 10, "only {dropped} waits were dropped");
+        assert!(dropped >= DROPPED, "only {dropped} waits were dropped");
         assert!(read == everything, "{} bytes of {}, or others", read.len(), everything.len());
     });
     sender.join().expect("a sender");
