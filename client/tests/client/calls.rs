@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use kafka_protocol::messages::{ApiKey, HeartbeatRequest, HeartbeatResponse};
-use ringgate_client::Options;
 use ringgate_client::{CallError, Target};
 
 use crate::peer::{Does, broker};
-use crate::{on_executor, options};
+use crate::{impatient, on_executor, options};
 
 async fn heartbeat(target: &Target) -> Result<HeartbeatResponse, CallError> {
     let mut connection = target.connect(&target.bootstrap()[0]).await?;
@@ -37,9 +36,7 @@ fn an_answer_that_does_not_come_is_a_timeout_and_the_connection_is_of_no_more_us
     let address = broker(|_| Does::Nothing);
     on_executor(move || async move {
         let timeout = Duration::from_millis(300);
-        let options = Options { request_timeout: timeout, ..options(&[address]) };
-        let target = Target::reach(&options).await.expect("reached");
-        let mut connection = target.connect(&target.bootstrap()[0]).await.expect("connected");
+        let mut connection = impatient(options(&[address]), timeout).await;
         let began = Instant::now();
         let answer = connection.call(4, &HeartbeatRequest::default()).await;
         assert_eq!(answer, Err(CallError::TimedOut));

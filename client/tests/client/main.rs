@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ringgate_client::{Options, Security};
+use ringgate_client::{CallError, Connection, Options, Security, Target};
 use ringgate_runtime::{Config, Executors, Placement};
 
 /// Far above what anything here takes.
@@ -37,6 +37,22 @@ where
     executors.join();
     let came = came.lock().expect("nobody panics with it").take();
     came.expect("it has ended")
+}
+
+/// A connection on which an answer may take `timeout`, which is short. That bounds the way to it, too: when the peer's
+/// threads come late it is made anew.
+async fn impatient(options: Options, timeout: Duration) -> Connection {
+    let options = Options { request_timeout: timeout, ..options };
+    loop {
+        let connection = match Target::reach(&options).await {
+            Ok(target) => target.connect(&target.bootstrap()[0]).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match connection {
+            Ok(connection) => return connection,
+            Err(error) => assert!(error.contains(&CallError::TimedOut.to_string()), "{error}"),
+        }
+    }
 }
 
 fn options(bootstrap: &[String]) -> Options {

@@ -11,7 +11,7 @@ use ringgate_client::Options;
 use ringgate_client::{CallError, Pipeline, Target};
 
 use crate::peer::{Does, broker};
-use crate::{on_executor, options};
+use crate::{impatient, on_executor, options};
 
 fn heartbeat(generation: i32) -> HeartbeatRequest {
     HeartbeatRequest::default().with_generation_id(generation)
@@ -60,9 +60,8 @@ fn no_more_are_out_than_the_bound_and_a_timeout_keeps_its_place() {
         Does::Nothing
     });
     on_executor(move || async move {
-        let options = Options { in_flight: 2, request_timeout: Duration::from_millis(300), ..options(&[address]) };
-        let target = Target::reach(&options).await.expect("reached");
-        let pipeline = target.connect(&target.bootstrap()[0]).await.expect("connected").pipelined();
+        let options = Options { in_flight: 2, ..options(&[address]) };
+        let pipeline = impatient(options, Duration::from_millis(300)).await.pipelined();
         let first = pipeline.submit_request(4, &heartbeat(1)).await.expect("a place");
         let second = pipeline.submit_request(4, &heartbeat(2)).await.expect("a place");
         assert!(pipeline.is_full());
@@ -72,6 +71,10 @@ fn no_more_are_out_than_the_bound_and_a_timeout_keeps_its_place() {
         let third = heartbeat(3);
         let third = ringgate_runtime::timeout(Duration::from_millis(50), pipeline.submit_request(4, &third));
         assert!(third.await.is_err(), "it waits for a place");
+        // The peer may come to read them only now.
+        while asked.load(Ordering::SeqCst) < 2 {
+            ringgate_runtime::sleep(Duration::from_millis(5)).await;
+        }
         assert_eq!(asked.load(Ordering::SeqCst), 2);
     });
 }
