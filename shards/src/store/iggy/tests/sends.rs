@@ -53,7 +53,7 @@ fn an_idempotent_batch_whose_outcome_is_unknown_is_sent_again_until_its_offset_i
     let lane = lane(&server);
     // Written, and the SDK waits for the receipt until its deadline; what it then keeps is abandoned.
     server.fail_sends([Fault::WriteAndSaySilent]);
-    let sent_again = sent(&lane, to_send(&["a", "b"], producer(0), Duration::from_secs(6)));
+    let sent_again = sent(&lane, to_send(&["a", "b"], producer(0), SOON));
     assert_eq!(sent_again, Ok(Sent { base_offset: Some(0) }));
     assert_eq!((server.sends(), server.messages()), (2, 2), "written once");
     assert_eq!(sent(&lane, to_send(&["c"], producer(2), SOON)), Ok(Sent { base_offset: Some(2) }), "the lane is free");
@@ -63,10 +63,12 @@ fn an_idempotent_batch_whose_outcome_is_unknown_is_sent_again_until_its_offset_i
 fn another_batch_whose_outcome_stays_unknown_times_out_and_holds_up_nobody() {
     let server = Server::start();
     let lane = lane(&server);
+    // There is a connection when its time begins.
+    assert_eq!(sent(&lane, to_send(&["a"], None, SOON)), Ok(Sent { base_offset: Some(0) }));
     server.fail_sends([Fault::WriteAndSaySilent]);
-    let unknown = sent(&lane, to_send(&["a"], None, Duration::from_secs(2)));
+    let unknown = sent(&lane, to_send(&["b"], None, Duration::from_secs(5)));
     assert_eq!(unknown.map_err(|not| not.error), Err(ErrorCode::REQUEST_TIMED_OUT));
-    assert_eq!(sent(&lane, to_send(&["b"], None, SOON)), Ok(Sent { base_offset: Some(1) }));
+    assert_eq!(sent(&lane, to_send(&["c"], None, SOON)), Ok(Sent { base_offset: Some(2) }));
 }
 
 #[test]
@@ -95,9 +97,14 @@ fn what_iggy_refuses_is_refused_at_once_with_kafkas_code() {
 fn a_server_that_takes_nothing_is_no_leader_in_the_end() {
     let server = Server::start();
     let lane = lane(&server);
-    server.fail_sends(std::iter::repeat_n(Fault::Status(58), 1_000));
-    let refused = sent(&lane, to_send(&["a"], None, Duration::from_secs(1))).map_err(|not| not.error);
-    assert_eq!(refused, Err(ErrorCode::NOT_LEADER_OR_FOLLOWER));
+    let refused_as = || {
+        server.fail_sends(std::iter::repeat_n(Fault::Status(58), 1_000));
+        sent(&lane, to_send(&["a"], None, Duration::from_secs(1))).expect_err("nothing is taken").error
+    };
+    // The SDK tries again by itself until the deadline. What is on the way just then may have been written for all that
+    // it knows, so now and then that is the answer.
+    let refused = (0..10).map(|_| refused_as()).find(|error| *error != ErrorCode::REQUEST_TIMED_OUT);
+    assert_eq!(refused, Some(ErrorCode::NOT_LEADER_OR_FOLLOWER));
     assert_eq!(server.messages(), 0);
 }
 
