@@ -157,12 +157,19 @@ pub fn commit(raw: &mut Raw, group: &str, topic: &str, offsets: &[(i32, i64)]) {
 
 /// The committed offset of each partition, -1 for none.
 pub fn committed(raw: &mut Raw, group: &str, topic: &str, partitions: &[i32]) -> Vec<i64> {
+    try_committed(raw, group, topic, partitions).expect("no error code")
+}
+
+/// As [`committed`], or the group's code.
+pub fn try_committed(raw: &mut Raw, group: &str, topic: &str, partitions: &[i32]) -> Result<Vec<i64>, i16> {
     let topic =
         OffsetFetchRequestTopics::default().with_name(topic_name(topic)).with_partition_indexes(partitions.to_vec());
     let group = OffsetFetchRequestGroup::default().with_group_id(group_id(group)).with_topics(Some(vec![topic]));
     let response = raw.call(8, &OffsetFetchRequest::default().with_groups(vec![group]));
-    assert_eq!(response.groups[0].error_code, 0);
-    response.groups[0].topics[0].partitions.iter().map(|partition| partition.committed_offset).collect()
+    match response.groups[0].error_code {
+        0 => Ok(response.groups[0].topics[0].partitions.iter().map(|it| it.committed_offset).collect()),
+        code => Err(code),
+    }
 }
 
 /// Deletes single offsets: the code of the whole, and of each partition.

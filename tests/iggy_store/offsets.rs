@@ -173,24 +173,32 @@ async fn a_second_gateway_ends_with_code_3_and_names_the_one_that_coordinates() 
 async fn offsets_that_cannot_be_read_are_not_taken_for_none() {
     let server = Gateway::start(Options::new(1).iggy());
     let links = FaultyLinks::to(server.iggy());
-    let gateway = Gateway::start(Options::new(1).on_iggy_at(links.address()).set("iggy-timeout", "2s"));
+    // The set-up must go well, however long it takes; then there is another one that soon gives up.
+    let patient = Options::new(1).on_iggy_at(links.address()).set("iggy-timeout", "60s");
+    let mut gateway = Gateway::start(patient.clone());
     create_topic(&gateway, "orders", 1).await;
+    commit(&mut Raw::connect(gateway.bootstrap()), "known", "orders", &[(0, 5)]);
+    gateway.kill9();
+    gateway.restart(patient.set("iggy-timeout", "2s").set("admin-listen", "127.0.0.1:0"));
     let mut raw = Raw::connect(gateway.bootstrap());
-    commit(&mut raw, "known", "orders", &[(0, 5)]);
+    let at = |offset| (0, Some((offset, String::new())));
+    eventually("the offset is known again", || fetched(&mut raw, "known", "orders", 0) == at(5)).await;
+    // It holds for longer than the next answers take.
+    eventually("the lease is fresh", || lease_seconds(&gateway) > 9.0).await;
     links.stall(true);
     assert_eq!(fetched(&mut raw, "unknown", "orders", 0).0, COORDINATOR_LOAD_IN_PROGRESS);
     assert_eq!(commit_with(&mut raw, "known", "orders", 0, 6, ""), COORDINATOR_NOT_AVAILABLE);
     assert_eq!(committed(&mut raw, "known", "orders", &[0]), [5], "what is here is answered, and is what Iggy has");
     links.stall(false);
     eventually("commits are taken again", || commit_with(&mut raw, "known", "orders", 0, 7, "") == 0).await;
-    assert_eq!(fetched(&mut raw, "unknown", "orders", 0), (0, Some((-1, String::new()))));
+    eventually("what was not known is", || fetched(&mut raw, "unknown", "orders", 0) == at(-1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_that_cannot_renew_its_lease_answers_no_groups_and_ends_when_another_has_it() {
     let server = Gateway::start(Options::new(1).iggy());
     let links = FaultyLinks::to(server.iggy());
-    let options = Options::new(1).on_iggy_at(links.address()).set("iggy-timeout", "2s");
+    let options = Options::new(1).on_iggy_at(links.address());
     let mut cut_off = Gateway::start(options.set("admin-listen", "127.0.0.1:0"));
     create_topic(&cut_off, "orders", 1).await;
     let mut raw = Raw::connect(cut_off.bootstrap());

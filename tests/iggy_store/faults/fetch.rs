@@ -9,13 +9,12 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::writing::{Writing, assert_once_each_in_order};
 use super::{Fault, Rig};
-use crate::common::librdkafka::{Seen, create_topic, reader};
+use crate::common::librdkafka::{Seen, reader};
 use crate::common::{LIVENESS, blocking, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_consumer_sees_each_record_once_and_in_order_through_every_fault() {
-    let mut rig = Rig::start();
-    create_topic(&rig.gateway, "read", 2).await;
+    let mut rig = Rig::start("read", 2).await;
     // Past the links, by the server's own Kafka side: only what reads meets the faults.
     let writing = Writing::to(&rig.server, "read", 2, &[("enable.idempotence", "true")]);
     let consumer = reader(&rig.gateway, &[]);

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use super::Rig;
 use super::writing::assert_once_each_in_order;
-use crate::common::librdkafka::{create_topic, producer, read_all, unkeyed};
+use crate::common::librdkafka::{producer, read_all, unkeyed};
 use crate::common::partition::unknown;
 use crate::common::raw::Raw;
 use crate::common::{eventually, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idempotent_batch_that_iggy_wrote_and_no_gateway_acknowledged_is_there_once() {
-    let mut rig = Rig::start();
-    create_topic(&rig.gateway, "once", 1).await;
+    let mut rig = Rig::start("once", 1).await;
     let producer = producer(&rig.gateway, &[("enable.idempotence", "true"), ("linger.ms", "0")]);
     let partition = unknown("once").partition(0);
     let mut at_server = Raw::connect(rig.server.bootstrap());

@@ -10,11 +10,12 @@ pub mod writing;
 
 use std::time::Duration;
 
-use crate::common::eventually;
 use crate::common::faulty_links::FaultyLinks;
 use crate::common::gateway::{Gateway, Options};
+use crate::common::librdkafka::create_topic;
 use crate::common::partition::unknown;
 use crate::common::raw::Raw;
+use crate::common::{LIVENESS, eventually};
 
 const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 
@@ -60,21 +61,36 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub fn start() -> Rig {
+    /// With this topic.
+    pub async fn start(topic: &str, partitions: i32) -> Rig {
+        let mut rig = Rig::start_patient(topic, partitions).await;
+        rig.hurry();
+        rig
+    }
+
+    /// With this topic, and with a gateway that waits for Iggy longer than a loaded machine takes: what is still to be
+    /// set up must go well. To be followed by [`Rig::hurry`].
+    pub async fn start_patient(topic: &str, partitions: i32) -> Rig {
         let server = Gateway::start(Options::new(1).iggy());
         let links = FaultyLinks::to(server.iggy());
-        let gateway = Gateway::start(Rig::options(&links));
+        let gateway = Gateway::start(Rig::options(&links, LIVENESS));
+        create_topic(&gateway, topic, partitions).await;
         Rig { gateway, links, server }
     }
 
-    fn options(links: &FaultyLinks) -> Options {
-        let timeout = format!("{}s", IGGY_TIMEOUT.as_secs());
-        Options::new(2).on_iggy_at(links.address()).set("iggy-timeout", timeout)
+    /// From now on the gateway waits for Iggy for [`IGGY_TIMEOUT`]: another one takes its place.
+    pub fn hurry(&mut self) {
+        self.gateway.kill9();
+        tokio::task::block_in_place(|| self.start_gateway_again());
+    }
+
+    fn options(links: &FaultyLinks, timeout: Duration) -> Options {
+        Options::new(2).on_iggy_at(links.address()).set("iggy-timeout", format!("{}s", timeout.as_secs()))
     }
 
     /// Another gateway takes the place of one that died.
     pub fn start_gateway_again(&mut self) {
-        self.gateway.restart(Rig::options(&self.links));
+        self.gateway.restart(Rig::options(&self.links, IGGY_TIMEOUT));
     }
 
     /// The server's process dies, and another takes its place.

@@ -3,15 +3,13 @@
 use super::writing::Writing;
 use super::{Fault, Rig};
 use crate::common::eventually;
-use crate::common::librdkafka::create_topic;
 use crate::common::member::Member;
 
 const PARTITIONS: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn a_group_comes_to_rest_with_all_partitions_assigned_once_through_every_fault() {
-    let mut rig = Rig::start();
-    create_topic(&rig.gateway, "work", PARTITIONS as i32).await;
+    let mut rig = Rig::start("work", PARTITIONS as i32).await;
     let writing = Writing::to(&rig.gateway, "work", PARTITIONS, &[("enable.idempotence", "true")]);
     let stays = Member::join(&rig.gateway, "workers", &["work"], &[]);
     stays.until_assigned(PARTITIONS).await;
