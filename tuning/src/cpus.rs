@@ -75,7 +75,10 @@ pub fn choose(topology: &Topology, profile: Profile, shards: Option<usize>) -> R
     let isolated = cores.iter().filter(|core| core.is_isolated).count();
     say_isolated(topology, isolated, &mut reasons);
     let threads = if isolated > 0 { 0 } else { topology.allowed.len() };
-    let keep = kept_cores(if isolated > 0 { 0 } else { cores.len() }, threads);
+    // Interrupts on a node that is not the card's reach across the machine for each packet: nothing is kept for that.
+    let near = topology.card.as_ref().and_then(|card| topology.nodes.get(&card.node?)).filter(|cpus| !cpus.is_empty());
+    let is_far = near.is_some() && !cores.iter().any(|core| core.is_near);
+    let keep = kept_cores(if isolated > 0 || is_far { 0 } else { cores.len() }, threads);
     keep_for_interrupts(&mut cores, keep);
 
     // Best first: what is never taken unless it must be comes last.
@@ -111,11 +114,12 @@ pub fn choose(topology: &Topology, profile: Profile, shards: Option<usize>) -> R
 
     say_cores(profile, !seconds.is_empty(), count, firsts.len(), sensible, &mut reasons);
     say_nodes(topology, &cpus, &mut reasons);
-    let left: CpuSet = topology.allowed.iter().filter(|cpu| !cpus.contains(cpu)).collect();
+    let serves = |cpu: &usize| !cpus.contains(cpu) && near.is_none_or(|near| near.contains(*cpu));
+    let left: CpuSet = topology.allowed.iter().filter(serves).collect();
     let kept: CpuSet = cores[..].iter().filter(|core| core.is_kept).flat_map(|core| core.threads.clone()).collect();
     let interrupts: CpuSet = match kept.iter().filter(|cpu| left.contains(*cpu)).collect::<CpuSet>() {
         kept if !kept.is_empty() => kept,
-        _ => left.clone(),
+        _ => left,
     };
     say_interrupts(topology, &cpus, &interrupts, &mut reasons);
     if let Some(quota) = topology.quota.filter(|quota| *quota < cpus.len() as f64) {
@@ -211,6 +215,13 @@ fn say_nodes(topology: &Topology, cpus: &[usize], reasons: &mut Vec<String>) {
     let count = cpus.iter().filter(|cpu| topology.node_of(**cpu) == Some(near)).count();
     reasons.push(if count == cpus.len() {
         format!("all on NUMA node {near}, where {} is attached", card.name)
+    } else if count == 0 {
+        format!(
+            "none on NUMA node {near}, where {} is attached: every packet goes over the link between the nodes; CPUs {} are \
+             near it, if this process may have them",
+            card.name,
+            topology.nodes.get(&near).cloned().unwrap_or_default()
+        )
     } else {
         format!(
             "the first {count} on NUMA node {near}, where {} is attached; the others reach it and each other's memory \

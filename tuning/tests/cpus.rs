@@ -77,6 +77,17 @@ fn the_node_of_the_card_comes_first_and_its_interrupts_stay_there() {
 }
 
 #[test]
+fn nothing_is_kept_for_interrupts_where_the_gateway_may_not_run_near_the_card() {
+    let mut topology = with_card(machine(2, 8, 2), 0, &[0, 1]);
+    topology.allowed = topology.nodes[&1].clone();
+    let choice = choose(&topology, Latency, None).unwrap();
+    assert_eq!(choice.to_string(), "8,9,10,11,12,13,14,15");
+    assert!(choice.interrupts.is_empty(), "{choice:?}");
+    assert!(!says(&choice, "interrupts of eth0"), "{choice:?}");
+    assert!(says(&choice, "CPUs 0-7,16-23 are near it") && !says(&choice, "--shards 0"), "{choice:?}");
+}
+
+#[test]
 fn the_core_that_has_most_interrupts_keeps_them() {
     let topology = with_card(machine(1, 8, 1), 0, &[3, 5, 5]);
     let mut busier = topology.clone();

@@ -153,7 +153,7 @@ pub(super) fn device_file(look: Look<'_>, card: &str, name: &str) -> Reading {
     if own == Reading::Absent { look.host.read(format!("/sys/class/net/{card}/device/../{name}")) } else { own }
 }
 
-/// The NUMA node that a card is at, and its CPUs; none on a host that has one node, or does not say.
+/// The NUMA node that a card is at, and its CPUs; none on a host that has one node, does not say, or has no CPUs there.
 pub(super) fn node(look: Look<'_>, card: &str) -> Option<(usize, CpuSet)> {
     let node: usize = device_file(look, card, "numa_node").text()?.parse().ok()?;
     let nodes = look.host.read("/sys/devices/system/node/online");
@@ -161,7 +161,7 @@ pub(super) fn node(look: Look<'_>, card: &str) -> Option<(usize, CpuSet)> {
         return None;
     }
     let cpus = look.host.read(format!("/sys/devices/system/node/node{node}/cpulist"));
-    Some((node, CpuSet::list(cpus.text()?)?))
+    Some((node, CpuSet::list(cpus.text()?).filter(|cpus| !cpus.is_empty())?))
 }
 
 #[cfg(test)]

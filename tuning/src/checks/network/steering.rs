@@ -5,6 +5,7 @@ use crate::cpu_set::CpuSet;
 use crate::cpus;
 use crate::fix::{Fix, Knob};
 use crate::plan::Profile;
+use crate::topology::Topology;
 
 use super::interrupts::{self, QueueInterrupt};
 use super::settings::{number, set, settled};
@@ -56,7 +57,9 @@ pub const CHECKS: &[Check] = &[
 pub(super) struct Places {
     /// The shards' CPUs, in the order of shards.
     pub(super) shards: Vec<usize>,
-    /// Those that are kept for a card's interrupts; none where the shards need all.
+    /// Those of them that are on the card's node.
+    shards_near: Vec<usize>,
+    /// Those on the card's node that are left to its interrupts; none where the shards need all.
     interrupts: CpuSet,
 }
 
@@ -75,21 +78,48 @@ impl Places {
             Some(chosen) => chosen,
             None => (allowed.iter().take(planned.unwrap_or(allowed.len())).collect(), CpuSet::default()),
         };
-        // As `doctor cpus` has it: a core that no shard runs on, rather than the other thread of one that a shard does.
         let topology = look.topology().unwrap_or_default();
+        let near = cards::node(look, card).map_or_else(|| topology.online.clone(), |(_, cpus)| cpus);
+        let kept: Vec<usize> = interrupts.iter().filter(|cpu| near.contains(*cpu)).collect();
+        // As `doctor cpus` has it: a core that no shard runs on, rather than the other thread of one that a shard does.
         let free = |cpu: &usize| !topology.core_of(*cpu).iter().any(|thread| shards.contains(&thread));
-        let near = cards::node(look, card).map(|(_, cpus)| cpus);
-        let near: Vec<usize> =
-            interrupts.iter().filter(|cpu| near.as_ref().is_none_or(|cpus| cpus.contains(*cpu))).collect();
-        let whole: CpuSet = near.iter().copied().filter(free).collect();
-        let near = if whole.is_empty() { near.into_iter().collect() } else { whole };
-        Places { shards, interrupts: near }
+        let whole: CpuSet = kept.iter().copied().filter(free).collect();
+        let interrupts = match (whole.is_empty(), kept.is_empty()) {
+            (false, _) => whole,
+            (true, false) => kept.into_iter().collect(),
+            (true, true) => beside(&topology, &near, &shards),
+        };
+        Places { shards_near: shards.iter().copied().filter(|cpu| near.contains(*cpu)).collect(), shards, interrupts }
     }
 
-    /// A CPU for each queue in turn.
-    fn of_interrupts(&self) -> Vec<usize> {
-        if self.interrupts.is_empty() { self.shards.clone() } else { self.interrupts.iter().collect() }
+    /// A CPU near the card for each of `queues`, of which some are on CPUs near it and stay: `taken`.
+    fn of_interrupts(&self, queues: usize, taken: &[usize]) -> Vec<usize> {
+        let apart = taken.iter().all(|cpu| !self.shards.contains(cpu));
+        let mut targets: Vec<usize> = self.interrupts.iter().collect();
+        if targets.is_empty() || !apart {
+            targets.extend(&self.shards_near);
+        }
+        let mut queues_of: Vec<usize> =
+            targets.iter().map(|target| taken.iter().filter(|cpu| *cpu == target).count()).collect();
+        let next = |_| {
+            let at = (0..targets.len()).min_by_key(|at| queues_of[*at])?;
+            queues_of[at] += 1;
+            Some(targets[at])
+        };
+        (0..queues).map_while(next).collect()
     }
+}
+
+/// CPUs near the card without a shard, where the gateway may run on none of them: an interrupt is handled wherever it is put,
+/// whatever the gateway's own processes may use. One for each shard, on other cores than theirs as far as there are any.
+fn beside(topology: &Topology, near: &CpuSet, shards: &[usize]) -> CpuSet {
+    let is_free = |cpu: &usize| near.contains(*cpu) && !shards.contains(cpu) && !topology.isolated.contains(*cpu);
+    let mut cpus: Vec<usize> = topology.online.iter().filter(is_free).collect();
+    cpus.sort_by_key(|cpu| {
+        let core = topology.core_of(*cpu);
+        (core.iter().any(|thread| shards.contains(&thread)), core.iter().next() != Some(*cpu), *cpu)
+    });
+    cpus.into_iter().take(shards.len().max(1)).collect()
 }
 
 /// Where this process, or the gateway, may run.
@@ -167,7 +197,7 @@ fn nic_irq(look: Look<'_>, card: &str) -> Result<Found, Found> {
     let used: CpuSet = placed.iter().map(|(_, cpu)| *cpu).collect();
     let apart = used.iter().all(|cpu| !places.shards.contains(&cpu));
     // More queues than CPUs must share.
-    let room = places.shards.len().max(places.interrupts.len()) >= placed.len();
+    let room = places.shards_near.len().max(places.interrupts.len()) >= placed.len();
     let crowded = used.len() < placed.len() && room && !apart;
     let far: Vec<String> = match &node {
         Some((_, cpus)) => {
@@ -182,11 +212,14 @@ fn nic_irq(look: Look<'_>, card: &str) -> Result<Found, Found> {
         read.push_str(&format!("; of another node: {}", far.join(", ")));
     }
     let verdict = if look.plan.profile == Profile::Shared { Verdict::Advice } else { Verdict::Warning };
-    let targets = places.of_interrupts();
-    let mut fixes: Vec<Fix> = placed
+    // One that is where it should be stays there, unless all are to be spread anew.
+    let is_near = |cpu: usize| node.as_ref().is_none_or(|(_, cpus)| cpus.contains(cpu));
+    let (stay, moved): (Vec<_>, Vec<_>) = placed.iter().partition(|(_, cpu)| !crowded && is_near(*cpu));
+    let taken: Vec<usize> = stay.iter().map(|(_, cpu)| *cpu).collect();
+    let mut fixes: Vec<Fix> = moved
         .iter()
-        .zip(targets.iter().cycle())
-        .filter(|((_, cpu), target)| cpu != *target)
+        .zip(places.of_interrupts(moved.len(), &taken))
+        .filter(|((_, cpu), target)| cpu != target)
         .map(|((queue, _), target)| {
             let path = format!("/proc/irq/{}/smp_affinity_list", queue.irq);
             Fix::Knob(Knob::file(path, target))
@@ -355,5 +388,57 @@ mod tests {
         let places = Places::of(Look { host: &host, plan: &plan }, "eth0");
         assert_eq!(places.shards, [1, 2, 3]);
         assert_eq!(places.interrupts.to_string(), "0,4", "and not 5-7, the other threads of the shards' cores");
+    }
+
+    /// Two nodes of four CPUs, `eth0` on the first with an interrupt on each of `placed`, and a gateway that may run on
+    /// `allowed`: which one goes where.
+    fn moves(allowed: &str, placed: &[usize]) -> Vec<(usize, usize)> {
+        let mut files = vec![
+            ("/proc/self/status".to_owned(), format!("Cpus_allowed_list:\t{allowed}\n")),
+            ("/sys/devices/system/cpu/online".into(), "0-7\n".into()),
+            ("/sys/devices/system/node/online".into(), "0-1\n".into()),
+            ("/sys/devices/system/node/node0/cpulist".into(), "0-3\n".into()),
+            ("/sys/devices/system/node/node1/cpulist".into(), "4-7\n".into()),
+            ("/sys/class/net/eth0/device/numa_node".into(), "0\n".into()),
+        ];
+        let mut interrupts = String::new();
+        for (nth, cpu) in placed.iter().enumerate() {
+            let irq = 20 + nth;
+            interrupts += &format!(" {irq}: 5 PCI-MSIX eth0-TxRx-{nth}\n");
+            files.push((format!("/sys/class/net/eth0/device/msi_irqs/{irq}"), "msix\n".into()));
+            files.push((format!("/proc/irq/{irq}/smp_affinity_list"), format!("{cpu}\n")));
+        }
+        files.push(("/proc/interrupts".into(), interrupts));
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let (_kept, host) = crate::host::tests::host(&files);
+        let plan = crate::plan::Plan::default();
+        let found = super::super::settings::settled(nic_irq(Look { host: &host, plan: &plan }, "eth0"));
+        let knob = |fix| if let Fix::Knob(knob) = fix { knob } else { panic!("{fix:?}") };
+        let moved = |Knob { path, value }| {
+            let irq = path.parent().unwrap().file_name().unwrap().to_str().unwrap().parse::<usize>().unwrap();
+            (irq - 20, value.parse().unwrap())
+        };
+        found.fixes.into_iter().map(knob).map(moved).collect()
+    }
+
+    #[test]
+    fn a_gateway_on_the_other_node_takes_no_interrupt_off_the_cards() {
+        assert_eq!(moves("4-7", &[0, 1, 2, 3]), []);
+        assert_eq!(moves("4-7", &[0, 1, 6, 2]), [(2, 3)], "the others stay");
+        assert_eq!(moves("4-7", &[4, 5, 6, 7]), [(0, 0), (1, 1), (2, 2), (3, 3)]);
+    }
+
+    #[test]
+    fn what_is_moved_once_is_where_it_should_be() {
+        for allowed in ["0-7", "0-3", "4-7", "2-5", "1", "6"] {
+            for placed in [&[0, 1, 2, 7][..], &[4, 5, 6, 7], &[1, 1, 5, 5], &[1, 2, 4, 4, 5, 6], &[7], &[0, 0, 0, 0]] {
+                let mut after = placed.to_vec();
+                for (nth, cpu) in moves(allowed, placed) {
+                    assert!(cpu < 4, "CPUs {allowed}: {placed:?}: off the card's node");
+                    after[nth] = cpu;
+                }
+                assert_eq!(moves(allowed, &after), [], "CPUs {allowed}: {placed:?}, then {after:?}");
+            }
+        }
     }
 }
