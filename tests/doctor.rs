@@ -240,14 +240,14 @@ fn a_revert_that_leaves_something_says_so_and_fails() {
 fn what_holds_after_a_boot_is_written_only_when_asked_for() {
     let world = World::of("bare_metal");
     world.doctor(&["--apply"]);
-    assert!(!world.at("etc/sysctl.d/60-ringgate.conf").exists());
+    assert!(!world.at("etc/sysctl.d/61-ringgate-doctor.conf").exists());
     let persisted = world.doctor(&["--persist"]);
     assert_eq!(persisted.status.code(), Some(0), "{persisted:?}");
-    let sysctls = fs::read_to_string(world.at("etc/sysctl.d/60-ringgate.conf")).unwrap();
+    let sysctls = fs::read_to_string(world.at("etc/sysctl.d/61-ringgate-doctor.conf")).unwrap();
     assert!(sysctls.contains("\nvm.swappiness = 1\n"), "{sysctls}");
     let elsewhere = world.elsewhere.path().join("etc");
     world.doctor(&[&format!("--persist={}", elsewhere.display())]);
-    assert_eq!(fs::read_to_string(elsewhere.join("sysctl.d/60-ringgate.conf")).unwrap(), sysctls);
+    assert_eq!(fs::read_to_string(elsewhere.join("sysctl.d/61-ringgate-doctor.conf")).unwrap(), sysctls);
 }
 
 #[test]
@@ -266,6 +266,50 @@ fn what_holds_after_a_boot_is_never_written_out_of_the_root() {
         assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
         assert_eq!(world.files(), before, "nothing was changed");
     }
+}
+
+#[test]
+fn what_is_written_for_any_host_and_what_is_persisted_lie_side_by_side() {
+    let world = World::of("bare_metal");
+    let root = world.root.path().to_str().unwrap();
+    assert_eq!(ringgate(&["doctor", "files", "--write", root]).status.code(), Some(0));
+    let given = fs::read_to_string(world.at("etc/sysctl.d/60-ringgate.conf")).unwrap();
+    let applied = world.doctor(&["--apply", "--persist"]);
+    assert_eq!(applied.status.code(), Some(0), "{applied:?}");
+    assert_eq!(fs::read_to_string(world.at("etc/sysctl.d/60-ringgate.conf")).unwrap(), given);
+    let again = ringgate(&["doctor", "files", "--write", root]);
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+}
+
+#[test]
+fn a_file_of_somebody_else_is_told_before_anything_is_changed() {
+    for path in ["etc/sysctl.d/61-ringgate-doctor.conf", "etc/tmpfiles.d/61-ringgate-doctor.conf"] {
+        let world = World::of("bare_metal");
+        fs::create_dir_all(world.at(path).parent().unwrap()).unwrap();
+        fs::write(world.at(path), "mine\n").unwrap();
+        let before = world.files();
+        let refused = world.doctor(&["--apply", "--persist"]);
+        assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(2), ""), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(path), "{refused:?}");
+        assert_eq!(world.files(), before);
+        assert!(!world.journal().exists());
+    }
+}
+
+#[test]
+fn what_was_changed_is_told_also_where_it_could_not_be_written_down() {
+    let world = World::of("bare_metal");
+    let path = "etc/sysctl.d/61-ringgate-doctor.conf";
+    // Nothing can be written there, which only writing shows.
+    fs::create_dir_all(world.at(&format!("{path}.next"))).unwrap();
+    let applied = world.doctor(&["--apply", "--persist"]);
+    assert_eq!(applied.status.code(), Some(1), "{applied:?}");
+    let told = stdout(&applied);
+    assert!(told.contains("changed  /proc/sys/vm/swappiness: 60 -> 1\n"), "{told}");
+    assert!(told.contains(&format!("failed   {}: ", world.at(path).display())), "{told}");
+    assert!(told.contains(&format!("written  {}", world.at("etc/tmpfiles.d").display())), "{told}");
+    let again = json(&world.doctor(&["--persist", "--json"]));
+    assert_eq!(again["files_failed"][0]["path"], world.at(path).to_str().unwrap(), "{again}");
 }
 
 #[test]

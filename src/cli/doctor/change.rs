@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
+use ringgate_tuning::apply::persist::BootFile;
 use ringgate_tuning::apply::{self, Outcome, Refused, Step, Wanted, journal, persist, revert, script};
 use ringgate_tuning::{Finding, Host, Plan};
 use serde_json::json;
@@ -116,21 +117,23 @@ impl Change {
                 Some(own_place("/etc")?)
             }
         };
+        // Whoever is refused has changed nothing, so what may be refused comes first.
+        let boot_files = match etc {
+            None => Vec::new(),
+            Some(etc) => persist::files(&etc, &persist::knobs(host, &wanted.knobs, &journal)?)?,
+        };
         let steps = match self.direction {
             Direction::Stay => Vec::new(),
             Direction::Forth => apply::apply(host, &wanted.knobs, &journal, now_ms())?,
             Direction::Back { force } => revert::revert(host, &journal, force)?,
         };
-        let files = match etc {
-            None => Vec::new(),
-            Some(etc) => persist::persist(&etc, &persist::knobs(host, &wanted.knobs, &journal)?)?,
-        };
+        let files = Files::write(boot_files);
         let left_is_failure = matches!(self.direction, Direction::Back { .. });
         let failed = steps.iter().any(|step| match &step.outcome {
             Outcome::Failed(_) => true,
             Outcome::Left(_) => left_is_failure && step.from.is_some(),
             Outcome::Due | Outcome::Changed | Outcome::Already => false,
-        });
+        }) || !files.failed.is_empty();
         let others = if left_is_failure { &[][..] } else { &wanted.others };
         let text = if json { self.json(&steps, &files, others) } else { self.text(host, &steps, &files, others) };
         Ok((text, if failed { Exit::Failure } else { Exit::Success }))
@@ -146,7 +149,7 @@ impl Change {
         Ok(script::script(&title, &steps, |path| wanted.why(path), &wanted.others))
     }
 
-    fn text(&self, host: &Host, steps: &[Step], files: &[PathBuf], others: &[(&str, ringgate_tuning::Fix)]) -> String {
+    fn text(&self, host: &Host, steps: &[Step], files: &Files, others: &[(&str, ringgate_tuning::Fix)]) -> String {
         let mut text = String::new();
         for step in steps {
             let path = step.path.display();
@@ -184,8 +187,11 @@ impl Change {
             }
             _ => {}
         }
-        for path in files {
+        for path in &files.written {
             let _ = writeln!(text, "written  {}", path.display());
+        }
+        for (path, why) in &files.failed {
+            let _ = writeln!(text, "failed   {}: {why}", path.display());
         }
         if !others.is_empty() {
             text.push_str("\nFor you to decide and do:\n");
@@ -196,7 +202,7 @@ impl Change {
         text
     }
 
-    fn json(&self, steps: &[Step], files: &[PathBuf], others: &[(&str, ringgate_tuning::Fix)]) -> String {
+    fn json(&self, steps: &[Step], files: &Files, others: &[(&str, ringgate_tuning::Fix)]) -> String {
         let step = |step: &Step| {
             let (outcome, reason) = match &step.outcome {
                 Outcome::Due => ("due", None),
@@ -212,13 +218,38 @@ impl Change {
         let value = json!({
             "version": VERSION,
             "steps": steps.iter().map(step).collect::<Vec<_>>(),
-            "files": files.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+            "files": files.written.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+            "files_failed": files
+                .failed
+                .iter()
+                .map(|(path, why)| json!({"path": path.to_string_lossy(), "reason": why}))
+                .collect::<Vec<_>>(),
             "others": others
                 .iter()
                 .map(|(check, fix)| json!({"check": check, "kind": fix.kind(), "text": fix.text()}))
                 .collect::<Vec<_>>(),
         });
         format!("{value:#}\n")
+    }
+}
+
+/// What became of the files for the next boot.
+struct Files {
+    written: Vec<PathBuf>,
+    /// Which ones are not there, and why.
+    failed: Vec<(PathBuf, String)>,
+}
+
+impl Files {
+    fn write(files: Vec<BootFile>) -> Files {
+        let mut all = Files { written: Vec::new(), failed: Vec::new() };
+        for file in files {
+            match file.write() {
+                Ok(()) => all.written.push(file.path),
+                Err(error) => all.failed.push((file.path, error.to_string())),
+            }
+        }
+        all
     }
 }
 

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Access;
+
 use super::journal::Journal;
 use super::{Refused, WantedKnob};
 use crate::fix::Knob;
@@ -13,10 +15,19 @@ use crate::open::own_file;
 /// The first line of each file that is written here, by which it is known again.
 const MARK: &str = "# Written by `ringgate doctor --persist`; the next run of it replaces this file.";
 
-/// Where sysctls go, below `/etc`.
-pub const SYSCTL: &str = "sysctl.d/60-ringgate.conf";
+/// Where sysctls go, below `/etc`: read after the file that [`files`](crate::files) has for any host, since what is right on
+/// this one is in it.
+pub const SYSCTL: &str = "sysctl.d/61-ringgate-doctor.conf";
 /// Where all else goes, below `/etc`.
-pub const TMPFILES: &str = "tmpfiles.d/60-ringgate.conf";
+pub const TMPFILES: &str = "tmpfiles.d/61-ringgate-doctor.conf";
+
+/// A file as it is to be at the next boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BootFile {
+    /// Where it is.
+    pub path: PathBuf,
+    text: String,
+}
 
 /// What is to hold after the next boot: what is wanted, and what was applied in this boot.
 ///
@@ -33,12 +44,12 @@ pub fn knobs(host: &Host, wanted: &[WantedKnob], journal: &Path) -> Result<Vec<K
     Ok(knobs)
 }
 
-/// Writes the values of `knobs` into files below `directory` (`/etc` of the host, for one), beside those that an earlier
-/// run left there, and says into which.
+/// The files below `directory` (`/etc` of the host, for one) that give the values of `knobs`, beside those that an earlier run
+/// left there. Nothing is written yet, so that whoever is refused has changed nothing.
 ///
 /// # Errors
-/// A file is there that was not written here, or the file system refuses.
-pub fn persist(directory: &Path, knobs: &[Knob]) -> Result<Vec<PathBuf>, Refused> {
+/// A file is there that was not written here, or none can be written there.
+pub fn files(directory: &Path, knobs: &[Knob]) -> Result<Vec<BootFile>, Refused> {
     let (mut sysctls, mut others) = (Vec::new(), Vec::new());
     for knob in knobs {
         match knob.sysctl_name() {
@@ -46,17 +57,17 @@ pub fn persist(directory: &Path, knobs: &[Knob]) -> Result<Vec<PathBuf>, Refused
             None => others.push((escaped(&knob.path.display().to_string()), escaped(&knob.value))),
         }
     }
-    let mut written = Vec::new();
-    written.extend(put(directory.join(SYSCTL), sysctls, |name, value| format!("{name} = {value}"))?);
-    written.extend(put(directory.join(TMPFILES), others, |path, value| format!("w {path} - - - - {value}"))?);
-    Ok(written)
+    let mut files = Vec::new();
+    files.extend(file(directory.join(SYSCTL), sysctls, |name, value| format!("{name} = {value}"))?);
+    files.extend(file(directory.join(TMPFILES), others, |path, value| format!("w {path} - - - - {value}"))?);
+    Ok(files)
 }
 
-fn put(
+fn file(
     path: PathBuf,
     values: Vec<(String, String)>,
     line: fn(&str, &str) -> String,
-) -> Result<Option<PathBuf>, Refused> {
+) -> Result<Option<BootFile>, Refused> {
     if values.is_empty() {
         return Ok(None);
     }
@@ -71,19 +82,35 @@ fn put(
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(failed(error.to_string())),
     };
+    may_be_made(&path).map_err(|error| failed(error.to_string()))?;
     // A line begins with all that names its value.
     let replaced = |old: &str| values.iter().any(|(name, _)| old.starts_with(&line(name, "")));
     let kept = before.lines().skip(1).filter(|old| !replaced(old)).map(str::to_owned);
     let lines: Vec<String> = kept.chain(values.iter().map(|(name, value)| line(name, value))).collect();
-    let write = || -> io::Result<()> {
-        fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
-        let next = path.with_extension("conf.next");
+    let text = format!("{MARK}\n{}\n", lines.join("\n"));
+    Ok(Some(BootFile { path, text }))
+}
+
+/// Whether this user may write into the first directory above that is there, and its file system takes it.
+fn may_be_made(path: &Path) -> io::Result<()> {
+    match path.ancestors().skip(1).find(|above| above.exists()) {
+        Some(above) => Ok(rustix::fs::access(above, Access::WRITE_OK | Access::EXEC_OK)?),
+        None => Ok(()),
+    }
+}
+
+impl BootFile {
+    /// Puts it in its place.
+    ///
+    /// # Errors
+    /// The file system refuses; what was there is there still.
+    pub fn write(&self) -> io::Result<()> {
+        fs::create_dir_all(self.path.parent().unwrap_or(Path::new("/")))?;
+        let next = self.path.with_extension("conf.next");
         let mut file = own_file().create(true).truncate(true).write(true).open(&next)?;
-        file.write_all(format!("{MARK}\n{}\n", lines.join("\n")).as_bytes())?;
-        fs::rename(&next, &path)
-    };
-    write().map_err(|error| failed(error.to_string()))?;
-    Ok(Some(path))
+        file.write_all(self.text.as_bytes())?;
+        fs::rename(&next, &self.path)
+    }
 }
 
 /// As tmpfiles.d takes it: without specifiers.
@@ -97,6 +124,12 @@ mod tests {
 
     fn knob(path: &str, value: &str) -> Knob {
         Knob { path: path.into(), value: value.into() }
+    }
+
+    fn persist(directory: &Path, knobs: &[Knob]) -> Result<Vec<PathBuf>, Refused> {
+        let files = files(directory, knobs)?;
+        files.iter().for_each(|file| file.write().unwrap());
+        Ok(files.into_iter().map(|file| file.path).collect())
     }
 
     #[test]
@@ -140,5 +173,14 @@ mod tests {
         fs::write(&path, "vm.swappiness = 30\n").unwrap();
         assert!(matches!(persist(etc.path(), &[knob("/proc/sys/vm/swappiness", "1")]), Err(Refused::File { .. })));
         assert_eq!(fs::read_to_string(&path).unwrap(), "vm.swappiness = 30\n");
+    }
+    #[test]
+    fn what_is_for_any_host_is_another_file_and_is_read_before_this_one() {
+        let given: Vec<&str> = crate::files::FILES.iter().filter_map(|file| file.path.strip_prefix("etc/")).collect();
+        for persisted in [SYSCTL, TMPFILES] {
+            assert!(!given.contains(&persisted), "{persisted}");
+        }
+        let sysctls: Vec<&&str> = given.iter().filter(|path| path.starts_with("sysctl.d/")).collect();
+        assert!(!sysctls.is_empty() && sysctls.iter().all(|given| **given < SYSCTL), "{sysctls:?}");
     }
 }
