@@ -14,6 +14,7 @@ pub mod cpus;
 pub mod files;
 pub mod fix;
 pub mod host;
+mod interfaces;
 mod kind;
 pub mod needs;
 mod open;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cgroup::ControlGroups;
 use crate::cpu_set::CpuSet;
 use crate::host::{Host, Reading, field};
+use crate::interfaces;
 
 /// A host's CPUs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -77,7 +78,7 @@ impl Topology {
             isolated: list_in(host, "/sys/devices/system/cpu/isolated").unwrap_or_default(),
             siblings,
             nodes,
-            card: card(host),
+            card: card(host, &process),
             quota: ControlGroups::of(host, &process).cpu_quota(host).map(|(quota, _)| quota),
         })
     }
@@ -97,20 +98,15 @@ fn list_in(host: &Host, path: &str) -> Option<CpuSet> {
     host.read(path).text().and_then(CpuSet::list)
 }
 
-/// The card of the default route, or else the first one that is a device and not only software.
-fn card(host: &Host) -> Option<Card> {
-    let routes = host.read("/proc/net/route");
-    let routed = routes.text().unwrap_or_default().lines().skip(1).find_map(|line| {
-        let mut words = line.split_whitespace();
-        let (name, destination) = (words.next()?, words.next()?);
-        (destination == "00000000").then(|| name.to_owned())
-    });
-    let is_device =
-        |name: &String| host.list(format!("/sys/class/net/{name}/device")).is_ok_and(|list| !list.is_empty());
-    let name = routed
-        .filter(is_device)
-        .or_else(|| host.list("/sys/class/net").unwrap_or_default().into_iter().find(is_device))?;
-    let node = host.read(format!("/sys/class/net/{name}/device/numa_node")).text().and_then(|text| text.parse().ok());
+/// The card of the default route, below whatever is stacked on it, or else the first that is up; of several, as of a bond, the
+/// first that is up.
+fn card(host: &Host, process: &str) -> Option<Card> {
+    let routed = interfaces::by_route(host, &format!("/proc/{process}/net"));
+    let cards: Vec<String> = routed.iter().flat_map(|interface| interfaces::cards_of(host, interface)).collect();
+    let up = cards.iter().find(|card| interfaces::is_up(host, card)).cloned();
+    let name =
+        up.or_else(|| cards.into_iter().next()).or_else(|| interfaces::cards_up(host).ok()?.into_iter().next())?;
+    let node = interfaces::device_file(host, &name, "numa_node").text().and_then(|text| text.parse().ok());
     let interrupts = interrupts(host, &name);
     Some(Card { name, node, interrupts })
 }

@@ -173,6 +173,49 @@ fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, Host) {
     (root, host)
 }
 
+/// The first line of `/proc/net/route`.
+const ROUTES: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n";
+
+/// A host with four cards of which all but the first are up, and a default route by `interface`: its card.
+fn card_of(interface: &str) -> Option<Card> {
+    let route = format!("{ROUTES}{interface}\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n");
+    let files = [
+        ("/proc/self/status", "Cpus_allowed_list:\t0-3\n"),
+        ("/proc/self/net/route", if interface.is_empty() { "" } else { &route }),
+        ("/sys/class/net/eno1/device/numa_node", "0\n"),
+        ("/sys/class/net/eno1/operstate", "down\n"),
+        ("/sys/class/net/eno2/device/numa_node", "0\n"),
+        ("/sys/class/net/eno2/operstate", "up\n"),
+        ("/sys/class/net/ens1f0/device/numa_node", "1\n"),
+        ("/sys/class/net/ens1f0/operstate", "down\n"),
+        ("/sys/class/net/ens1f1/device/numa_node", "1\n"),
+        ("/sys/class/net/ens1f1/operstate", "up\n"),
+        ("/sys/class/net/bond0/lower_ens1f0/mtu", "1500\n"),
+        ("/sys/class/net/bond0/lower_ens1f1/mtu", "1500\n"),
+        ("/sys/class/net/bond0.7/lower_bond0/mtu", "1500\n"),
+        ("/sys/class/net/br0/lower_bond0.7/mtu", "1500\n"),
+        ("/sys/class/net/wg0/mtu", "1420\n"),
+    ];
+    let (_root, host) = tree(&files);
+    Topology::read(&host, None).unwrap().card
+}
+
+#[test]
+fn the_card_is_the_one_below_a_bond_a_vlan_and_a_bridge() {
+    for stacked in ["bond0", "bond0.7", "br0"] {
+        let card = card_of(stacked).unwrap();
+        assert_eq!((card.name.as_str(), card.node), ("ens1f1", Some(1)), "{stacked}");
+    }
+    assert_eq!(card_of("ens1f0").unwrap().name, "ens1f0", "the route's own");
+}
+
+#[test]
+fn without_a_card_below_the_default_route_one_that_is_up_is_taken() {
+    for routed in ["wg0", ""] {
+        assert_eq!(card_of(routed).unwrap().name, "eno2", "{routed}");
+    }
+}
+
 #[test]
 fn a_host_tells_its_cpus_cards_and_quota() {
     let (_root, host) = tree(&[
@@ -186,8 +229,7 @@ fn a_host_tells_its_cpus_cards_and_quota() {
         ("/sys/devices/system/cpu/cpu2/topology/core_cpus_list", "0,2\n"),
         ("/sys/devices/system/node/node0/cpulist", "0,2\n"),
         ("/sys/devices/system/node/node1/cpulist", "1,3\n"),
-        ("/proc/net/route", "Iface\tDestination\nbr0\t00000000\t0101\nens1\t00000000\t0101\n"),
-        ("/sys/class/net/br0/mtu", "1500\n"),
+        ("/proc/self/net/route", &format!("{ROUTES}ens1\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")),
         ("/sys/class/net/ens1/device/numa_node", "1\n"),
         ("/sys/class/net/ens1/device/msi_irqs/40", "msix\n"),
         ("/sys/class/net/ens1/device/msi_irqs/41", "msix\n"),

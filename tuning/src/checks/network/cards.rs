@@ -9,27 +9,23 @@ use std::collections::BTreeSet;
 use crate::check::{Found, Look};
 use crate::cpu_set::CpuSet;
 use crate::host::Reading;
+use crate::interfaces;
 use crate::report::Severity;
 
 use super::sockets;
-
-/// Layers from an interface to its card: a VLAN on a bond on cards is 2.
-const LAYERS_MAX: usize = 4;
 
 /// The cards.
 ///
 /// # Errors
 /// What a check of cards says where there is none.
 pub(super) fn cards(look: Look<'_>, want: &str) -> Result<Vec<String>, Found> {
-    let mut interfaces = by_route(look);
+    let mut interfaces: BTreeSet<String> =
+        interfaces::by_route(look.host, &look.process_path("net")).into_iter().collect();
     interfaces.extend(by_address(look));
-    let mut cards = BTreeSet::new();
-    for interface in &interfaces {
-        below(look, interface, LAYERS_MAX, &mut cards);
-    }
+    let mut cards: BTreeSet<String> =
+        interfaces.iter().flat_map(|interface| interfaces::cards_of(look.host, interface)).collect();
     if interfaces.is_empty() {
-        let names = look.host.list("/sys/class/net").map_err(|why| Found::unread(why, want))?;
-        cards.extend(names.into_iter().filter(|name| is_card(look, name) && is_up(look, name)));
+        cards.extend(interfaces::cards_up(look.host).map_err(|why| Found::unread(why, want))?);
     }
     if cards.is_empty() {
         let why = match interfaces.into_iter().next() {
@@ -64,33 +60,6 @@ fn worse(one: Found, other: Found) -> Found {
     worst
 }
 
-fn by_route(look: Look<'_>) -> BTreeSet<String> {
-    let (four, six) = (look.process_file("net/route"), look.process_file("net/ipv6_route"));
-    let four = four.text().unwrap_or("").lines().filter_map(default_of_route);
-    let six = six.text().unwrap_or("").lines().filter_map(default_of_ipv6_route);
-    four.chain(six).filter(|name| *name != "lo").map(str::to_owned).collect()
-}
-
-/// A line of `/proc/net/route`: the interface, if it is the default route.
-fn default_of_route(line: &str) -> Option<&str> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let [name, "00000000", _, flags, _, _, _, "00000000", ..] = words[..] else { return None };
-    let flags = u32::from_str_radix(flags, 16).ok()?;
-    (flags & ROUTE_UP != 0 && flags & ROUTE_REJECT == 0).then_some(name)
-}
-
-/// A line of `/proc/net/ipv6_route`.
-fn default_of_ipv6_route(line: &str) -> Option<&str> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let [destination, "00", _, _, _, _, _, _, flags, name] = words[..] else { return None };
-    let flags = u32::from_str_radix(flags, 16).ok()?;
-    let default = destination.len() == 32 && destination.bytes().all(|byte| byte == b'0');
-    (default && flags & ROUTE_UP != 0 && flags & ROUTE_REJECT == 0).then_some(name)
-}
-
-const ROUTE_UP: u32 = 0x1;
-const ROUTE_REJECT: u32 = 0x200;
-
 /// The interfaces whose addresses the gateway listens on, when it does not listen on all.
 fn by_address(look: Look<'_>) -> BTreeSet<String> {
     let listeners = sockets::listeners(look, look.plan.port).unwrap_or_default();
@@ -121,25 +90,6 @@ fn address(line: &str) -> Option<(&str, &str)> {
     Some((name.split('@').next()?, address))
 }
 
-fn below(look: Look<'_>, interface: &str, layers: usize, cards: &mut BTreeSet<String>) {
-    if is_card(look, interface) {
-        cards.insert(interface.to_owned());
-    } else if layers > 0 {
-        let files = look.host.list(format!("/sys/class/net/{interface}")).unwrap_or_default();
-        for lower in files.iter().filter_map(|file| file.strip_prefix("lower_")) {
-            below(look, lower, layers - 1, cards);
-        }
-    }
-}
-
-fn is_card(look: Look<'_>, interface: &str) -> bool {
-    look.host.exists(format!("/sys/class/net/{interface}/device"))
-}
-
-fn is_up(look: Look<'_>, interface: &str) -> bool {
-    look.host.read(format!("/sys/class/net/{interface}/operstate")).text() == Some("up")
-}
-
 /// The numbers of a card's receive (`rx`) or transmit (`tx`) queues.
 pub(super) fn queues(look: Look<'_>, card: &str, direction: &str) -> Vec<usize> {
     let names = look.host.list(format!("/sys/class/net/{card}/queues")).unwrap_or_default();
@@ -147,10 +97,9 @@ pub(super) fn queues(look: Look<'_>, card: &str, direction: &str) -> Vec<usize> 
     names.iter().filter_map(number).collect()
 }
 
-/// A file of the device behind the interface. A virtio card's is that of the device which carries it.
+/// A file of the device behind the interface.
 pub(super) fn device_file(look: Look<'_>, card: &str, name: &str) -> Reading {
-    let own = look.host.read(format!("/sys/class/net/{card}/device/{name}"));
-    if own == Reading::Absent { look.host.read(format!("/sys/class/net/{card}/device/../{name}")) } else { own }
+    interfaces::device_file(look.host, card, name)
 }
 
 /// The NUMA node that a card is at, and its CPUs; none on a host that has one node, does not say, or has no CPUs there.
@@ -168,17 +117,6 @@ pub(super) fn node(look: Look<'_>, card: &str) -> Option<(usize, CpuSet)> {
 mod tests {
     use super::*;
     use crate::check::Verdict;
-
-    #[test]
-    fn the_default_route_is_told_from_others() {
-        assert_eq!(default_of_route("eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0"), Some("eth0"));
-        assert_eq!(default_of_route("eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0"), None);
-        assert_eq!(default_of_route("Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\tMTU"), None);
-        let zero = "00000000000000000000000000000000";
-        let line = |flags: &str| format!("{zero} 00 {zero} 00 {zero} 00000400 00000001 00000000 {flags}     eth1");
-        assert_eq!(default_of_ipv6_route(&line("00450003")), Some("eth1"));
-        assert_eq!(default_of_ipv6_route(&line("00200200")), None);
-    }
 
     #[test]
     fn a_line_of_ip_tells_interface_and_address() {
