@@ -41,6 +41,8 @@ pub struct Plan {
     pub connections: u64,
     /// Kafka's bootstrap port.
     pub port: u16,
+    /// Other ports that it listens on: those of `serve --admin-listen`, `--iggy-listen` and further listeners.
+    pub other_ports: Vec<u16>,
     /// `serve --data`.
     pub data: PathBuf,
     /// A gateway that runs, to look at instead of this process.
@@ -61,6 +63,7 @@ impl Default for Plan {
             shards: None,
             connections: CONNECTIONS,
             port: 9092,
+            other_ports: Vec::new(),
             data: "ringgate-data".into(),
             pid: None,
         }

@@ -27,7 +27,7 @@ Looking changes nothing and needs no root; what only root may read is told as no
 | `throughput` | most bytes for the CPU, on a machine of the gateway's own |
 | `shared` | the machine has other users: what would take from them is left alone |
 
-and on the gateway that is planned: `--shards`, `--connections`, `--port`, `--data`. Where one listens on that port already, or
+and on the gateway that is planned: `--shards`, `--connections`, `--port`, `--other-ports`, `--data`. Where one listens on that port already, or
 `--pid` names one, limits and CPUs are those of its process, which the first line and `pid` in the JSON name. A finding
 is a blocker (a gateway does not start, or fails under its load), a warning (it costs latency, throughput or connections that a
 user would miss) or advice. A property may also mean nothing here, as the speed of a virtual machine's processors does, or be

@@ -112,6 +112,12 @@ pub fn command() -> Command {
                 .default_value(default.port.to_string()),
         )
         .arg(
+            number("other-ports", "PORT,...", "Those of `ringgate serve --admin-listen`, `--iggy-listen`, and others")
+                .value_delimiter(',')
+                .action(ArgAction::Append)
+                .value_parser(value_parser!(u16).range(1..)),
+        )
+        .arg(
             number("data", "DIR", "The data directory of `ringgate serve --data`")
                 .value_parser(value_parser!(PathBuf))
                 .default_value(default.data.into_os_string()),
@@ -204,15 +210,15 @@ impl Doctor {
             shards: get::<u16>(given, "shards").map(usize::from),
             connections: get(given, "connections").unwrap_or(default.connections),
             port: get(given, "port").unwrap_or(default.port),
+            other_ports: all(given, "other-ports"),
             data: get(given, "data").unwrap_or(default.data),
             pid: get(given, "pid"),
         };
-        let only = given.try_get_many::<String>("only").ok().flatten();
         let flag = |name| get(given, name).unwrap_or(false);
         Doctor {
             plan,
             root: get(given, "root").unwrap_or_else(|| "/".into()),
-            only: only.into_iter().flatten().cloned().collect(),
+            only: all(given, "only"),
             json: flag("json"),
             verbose: flag("verbose"),
             task,
@@ -322,6 +328,11 @@ fn get<T: Clone + Send + Sync + 'static>(given: &ArgMatches, name: &str) -> Opti
     given.try_get_one::<T>(name).ok().flatten().cloned()
 }
 
+/// All that a flag was given.
+fn all<T: Clone + Send + Sync + 'static>(given: &ArgMatches, name: &str) -> Vec<T> {
+    given.try_get_many(name).ok().flatten().into_iter().flatten().cloned().collect()
+}
+
 /// What text is printed on.
 struct Paper {
     columns: usize,
@@ -391,6 +402,8 @@ mod tests {
             "5",
             "--port",
             "1",
+            "--other-ports",
+            "9644,8090",
             "--data",
             "/d",
             "--pid",
@@ -404,6 +417,7 @@ mod tests {
             shards: Some(3),
             connections: 5,
             port: 1,
+            other_ports: vec![9644, 8090],
             data: "/d".into(),
             pid: Some(7),
         };
@@ -457,6 +471,7 @@ mod tests {
             ["--shards", "1001"],
             ["--connections", "0"],
             ["--port", "0"],
+            ["--other-ports", "9644,70000"],
             ["--pid", "0"],
         ] {
             let error = command().try_get_matches_from(["doctor"].into_iter().chain(arguments)).unwrap_err();

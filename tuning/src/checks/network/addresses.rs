@@ -43,7 +43,7 @@ const LAST: u64 = 65_535;
 
 fn ports(look: Look<'_>) -> Result<Found, Found> {
     let range_name = "net.ipv4.ip_local_port_range";
-    let own = gateway::ports(look);
+    let own = own_ports(look);
     let connections = look.plan.connections;
     // On a machine that others use as well, theirs are the ports below: enough is enough there.
     let shared = look.plan.profile == Profile::Shared;
@@ -51,8 +51,11 @@ fn ports(look: Look<'_>) -> Result<Found, Found> {
         true => format!("with {connections} ports for as many connections from this host"),
         false => format!("= {FIRST} {LAST}, for as many connections from this host as can be"),
     };
-    let want =
-        format!("{range_name} {wanted}, and {}-{} not in it or in ip_local_reserved_ports", own.start(), own.end());
+    let named = runs(&own).join(",");
+    let mut want = format!("{range_name} {wanted}, and {named} not in it or in ip_local_reserved_ports");
+    if gateway::pid(look).is_none() && look.plan.other_ports.is_empty() {
+        want.push_str(" (--other-ports names more of the gateway's)");
+    }
     let [first, last] = numbers(look, range_name, &want)?;
     let reserved = text(look, "net.ipv4.ip_local_reserved_ports", &want).unwrap_or_default();
     let mut read = format!("{range_name} = {first} {last}");
@@ -69,12 +72,12 @@ fn ports(look: Look<'_>) -> Result<Found, Found> {
     }
     let kept = port_list(&reserved);
     let open: BTreeSet<u64> = own
-        .map(u64::from)
+        .into_iter()
         .filter(|port| (first..=last).contains(port) && !kept.as_ref().is_some_and(|kept| kept.contains(port)))
         .collect();
-    if let (Some(from), Some(to), false) = (open.first(), open.last(), few) {
+    if !open.is_empty() && !few {
         verdict = Verdict::Warning;
-        read.push_str(&format!("; {from}-{to} may be taken by any connection that this host makes"));
+        read.push_str(&format!("; {} may be taken by any connection that this host makes", runs(&open).join(",")));
     }
     // Reserved before the range reaches them.
     if let (false, Some(kept)) = (open.is_empty(), kept) {
@@ -85,6 +88,12 @@ fn ports(look: Look<'_>) -> Result<Found, Found> {
         fixes.extend(set(look, range_name, format!("{FIRST} {LAST}")));
     }
     Ok(Found::wrong(verdict, read, want, fixes))
+}
+
+/// Kafka's ports, those that the user names, and all that a gateway that runs listens on: the widest range has all of them.
+fn own_ports(look: Look<'_>) -> BTreeSet<u64> {
+    let others = look.plan.other_ports.iter().copied();
+    gateway::ports(look).chain(others).chain(gateway::listening(look)).map(u64::from).collect()
 }
 
 /// `8080,9000-9010`; `None` when it is no such list.
@@ -187,6 +196,36 @@ mod tests {
         assert_eq!(of(ports, &range("1024 65535"), &plan), (Severity::Warning, vec![reserve]));
         let shared = Plan { profile: Profile::Shared, ..plan };
         assert_eq!(of(ports, &range("32768 60999"), &shared), (Severity::Ok, vec![]), "enough for 10,000");
+    }
+
+    #[test]
+    fn all_ports_on_which_the_gateway_listens_are_reserved() {
+        let reserved = |files: &[(&str, &str)], plan: &Plan| {
+            let range = ("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535");
+            of(ports, &[&[range][..], files].concat(), plan).1.concat()
+        };
+        let two = Plan { shards: Some(2), ..Plan::default() };
+        let ss = "LISTEN 0 128 0.0.0.0:9092 0.0.0.0:* users:((\"ringgate\",pid=7,fd=5))\n\
+                  LISTEN 0 128 127.0.0.1:9644 0.0.0.0:* users:((\"ringgate\",pid=7,fd=6))\n\
+                  LISTEN 0 128 [::]:8090 [::]:* users:((\"ringgate\",pid=7,fd=7))\n\
+                  LISTEN 0 128 127.0.0.1:8080 0.0.0.0:* users:((\"other\",pid=8,fd=5))\n";
+        let told = reserved(&[("/commands/ss -ltnp", ss)], &two);
+        assert_eq!(told, "sysctl -w net.ipv4.ip_local_reserved_ports=8090,9092-9094,9644");
+
+        // 9644, as the kernel has it where there is no `ss`.
+        let tcp = "   0: 0100007F:25AC 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 17 1\n";
+        let files = [
+            ("/proc/7/comm", "ringgate\n"),
+            ("/proc/7/net/tcp", tcp),
+            ("/proc/7/fd/6", "socket:[17]"),
+            ("/proc/7/status", ""),
+        ];
+        let told = reserved(&files, &Plan { pid: Some(7), ..two.clone() });
+        assert_eq!(told, "sysctl -w net.ipv4.ip_local_reserved_ports=9092-9094,9644");
+
+        let named = Plan { other_ports: vec![9644, 9095, 80], ..two };
+        let told = reserved(&[("/proc/self/status", "")], &named);
+        assert_eq!(told, "sysctl -w net.ipv4.ip_local_reserved_ports=9092-9095,9644", "80 is not in the range");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The gateway that runs on the host, if one does.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use crate::check::Look;
@@ -7,7 +8,7 @@ use crate::cpu_set::CpuSet;
 use crate::host::Reading;
 use crate::running;
 
-use super::sockets;
+use super::sockets::{self, Listener};
 
 /// Its process: the one that the plan names, or that listens on its port.
 pub(in crate::checks) fn pid(look: Look<'_>) -> Option<u32> {
@@ -43,6 +44,14 @@ pub(super) fn ports(look: Look<'_>) -> RangeInclusive<u16> {
     let shards = shard_count(look).unwrap_or_else(|| look.shards());
     let last = look.plan.port.saturating_add(u16::try_from(shards).unwrap_or(u16::MAX));
     look.plan.port..=last
+}
+
+/// All ports that its process listens on, whatever is told there; none where none runs, or this user may not know.
+pub(super) fn listening(look: Look<'_>) -> BTreeSet<u16> {
+    let Some(pid) = pid(look) else { return BTreeSet::new() };
+    let listeners = sockets::all_listeners(look).unwrap_or_default();
+    let own = |one: &Listener| one.owner.as_ref().is_some_and(|(_, owner)| *owner == pid);
+    listeners.into_iter().filter(own).map(|one| one.port).collect()
 }
 
 /// How many shards there are, or are planned.

@@ -77,16 +77,28 @@ fn address(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// The listeners on a port, from `ss -ltnp`; where that is not installed from `/proc`, which knows less.
+/// The listeners on a port.
+///
+/// # Errors
+/// What [`all_listeners`] says.
 pub(super) fn listeners(look: Look<'_>, port: u16) -> Result<Vec<Listener>, Reading> {
+    let listeners = all_listeners(look)?;
+    Ok(listeners.into_iter().filter(|one| one.port == port).collect())
+}
+
+/// All listeners, from `ss -ltnp`; where that is not installed from `/proc`, which knows less.
+///
+/// # Errors
+/// It is installed, and told nothing.
+pub(super) fn all_listeners(look: Look<'_>) -> Result<Vec<Listener>, Reading> {
     match look.host.command_once(&["ss", "-ltnp"]) {
-        Reading::Text(text) => Ok(text.lines().filter_map(listener).filter(|one| one.port == port).collect()),
+        Reading::Text(text) => Ok(text.lines().filter_map(listener).collect()),
         Reading::Absent => {
-            let listening = all(look).into_iter().filter(|socket| socket.listening && socket.port == port);
+            let listening = all(look).into_iter().filter(|socket| socket.listening);
             let owners = of_gateways(look);
             let listener = |socket: Socket| Listener {
                 address: socket.ip.to_string(),
-                port,
+                port: socket.port,
                 waiting: socket.waiting,
                 backlog: None,
                 owner: owners.get(&socket.inode).cloned(),
