@@ -251,6 +251,23 @@ fn what_holds_after_a_boot_is_written_only_when_asked_for() {
 }
 
 #[test]
+fn interrupts_and_queues_are_left_to_the_service_that_looks_at_each_boot() {
+    let world = World::of("bare_metal");
+    let persisted = world.doctor(&["--persist"]);
+    assert_eq!(persisted.status.code(), Some(0), "{persisted:?}");
+    let lines = fs::read_to_string(world.at("etc/tmpfiles.d/61-ringgate-doctor.conf")).unwrap();
+    assert!(lines.contains("w /sys/kernel/mm/") && !lines.contains("/proc/irq") && !lines.contains("/net/"), "{lines}");
+    let told = stdout(&persisted);
+    let report = json(&world.doctor(&["--persist", "--json"]));
+    let left: Vec<&str> =
+        report["not_persisted"].as_array().unwrap().iter().map(|path| path.as_str().unwrap()).collect();
+    assert!(left.contains(&"/proc/irq/132/smp_affinity_list"), "{left:?}");
+    assert!(left.iter().any(|path| path.starts_with("/sys/class/net/eth0/queues/")), "{left:?}");
+    assert!(told.contains(&format!("Not written down: {} values", left.len())), "{told}");
+    assert!(told.contains("ringgate-doctor.service"), "{told}");
+}
+
+#[test]
 fn what_holds_after_a_boot_is_never_written_out_of_the_root() {
     for directory in ["etc/sysctl.d", "etc/tmpfiles.d"] {
         let world = World::of("bare_metal");

@@ -118,16 +118,21 @@ impl Change {
             }
         };
         // Whoever is refused has changed nothing, so what may be refused comes first.
-        let boot_files = match etc {
-            None => Vec::new(),
-            Some(etc) => persist::files(&etc, &persist::knobs(host, &wanted.knobs, &journal)?)?,
+        let (boot_files, left_out) = match etc {
+            None => (Vec::new(), Vec::new()),
+            Some(etc) => {
+                let knobs = persist::knobs(host, &wanted.knobs, &journal)?;
+                let left_out =
+                    knobs.iter().filter(|knob| !persist::lasts(knob)).map(|knob| knob.path.clone()).collect();
+                (persist::files(&etc, &knobs)?, left_out)
+            }
         };
         let steps = match self.direction {
             Direction::Stay => Vec::new(),
             Direction::Forth => apply::apply(host, &wanted.knobs, &journal, now_ms())?,
             Direction::Back { force } => revert::revert(host, &journal, force)?,
         };
-        let files = Files::write(boot_files);
+        let files = Files::write(boot_files, left_out);
         let left_is_failure = matches!(self.direction, Direction::Back { .. });
         let failed = steps.iter().any(|step| match &step.outcome {
             Outcome::Failed(_) => true,
@@ -193,6 +198,17 @@ impl Change {
         for (path, why) in &files.failed {
             let _ = writeln!(text, "failed   {}: {why}", path.display());
         }
+        if !files.left_out.is_empty() {
+            let _ = writeln!(
+                text,
+                "Not written down: {} of interrupts and network cards, which the next boot may number otherwise. \
+                 ringgate-doctor.service (`ringgate doctor files`) looks and applies them at each boot.",
+                match files.left_out.len() {
+                    1 => "one value".to_owned(),
+                    count => format!("{count} values"),
+                }
+            );
+        }
         if !others.is_empty() {
             text.push_str("\nFor you to decide and do:\n");
             for (check, fix) in others {
@@ -224,6 +240,7 @@ impl Change {
                 .iter()
                 .map(|(path, why)| json!({"path": path.to_string_lossy(), "reason": why}))
                 .collect::<Vec<_>>(),
+            "not_persisted": files.left_out.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
             "others": others
                 .iter()
                 .map(|(check, fix)| json!({"check": check, "kind": fix.kind(), "text": fix.text()}))
@@ -238,11 +255,13 @@ struct Files {
     written: Vec<PathBuf>,
     /// Which ones are not there, and why.
     failed: Vec<(PathBuf, String)>,
+    /// Files of the kernel whose values are in none of them.
+    left_out: Vec<PathBuf>,
 }
 
 impl Files {
-    fn write(files: Vec<BootFile>) -> Files {
-        let mut all = Files { written: Vec::new(), failed: Vec::new() };
+    fn write(files: Vec<BootFile>, left_out: Vec<PathBuf>) -> Files {
+        let mut all = Files { written: Vec::new(), failed: Vec::new(), left_out };
         for file in files {
             match file.write() {
                 Ok(()) => all.written.push(file.path),

@@ -21,6 +21,15 @@ pub const SYSCTL: &str = "sysctl.d/61-ringgate-doctor.conf";
 /// Where all else goes, below `/etc`.
 pub const TMPFILES: &str = "tmpfiles.d/61-ringgate-doctor.conf";
 
+/// What the next boot has under other numbers or names, or does not have yet when such files are read: interrupts, and cards
+/// with their queues. A value written for one would go to another.
+const OF_THIS_BOOT: [&str; 2] = ["/proc/irq", "/sys/class/net"];
+
+/// Whether a value can be written down for the next boot.
+pub fn lasts(knob: &Knob) -> bool {
+    !OF_THIS_BOOT.iter().any(|below| knob.path.starts_with(below))
+}
+
 /// A file as it is to be at the next boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootFile {
@@ -29,7 +38,7 @@ pub struct BootFile {
     text: String,
 }
 
-/// What is to hold after the next boot: what is wanted, and what was applied in this boot.
+/// What is to hold after the next boot: what is wanted, and what was applied in this boot; some of it may not [last](lasts).
 ///
 /// # Errors
 /// The journal is in use or cannot be read.
@@ -45,13 +54,13 @@ pub fn knobs(host: &Host, wanted: &[WantedKnob], journal: &Path) -> Result<Vec<K
 }
 
 /// The files below `directory` (`/etc` of the host, for one) that give the values of `knobs`, beside those that an earlier run
-/// left there. Nothing is written yet, so that whoever is refused has changed nothing.
+/// left there; of those that [last](lasts) alone. Nothing is written yet, so that whoever is refused has changed nothing.
 ///
 /// # Errors
 /// A file is there that was not written here, or none can be written there.
 pub fn files(directory: &Path, knobs: &[Knob]) -> Result<Vec<BootFile>, Refused> {
     let (mut sysctls, mut others) = (Vec::new(), Vec::new());
-    for knob in knobs {
+    for knob in knobs.iter().filter(|knob| lasts(knob)) {
         match knob.sysctl_name() {
             Some(name) => sysctls.push((name, knob.value.replace('\t', " "))),
             None => others.push((escaped(&knob.path.display().to_string()), escaped(&knob.value))),
@@ -150,6 +159,21 @@ mod tests {
             fs::read_to_string(&written[1]).unwrap(),
             format!("{MARK}\nw /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n")
         );
+    }
+
+    #[test]
+    fn what_has_another_number_at_the_next_boot_is_left_out() {
+        let etc = tempfile::tempdir().unwrap();
+        let of_this_boot = [
+            knob("/proc/irq/131/smp_affinity_list", "3"),
+            knob("/sys/class/net/eth0/queues/rx-0/rps_cpus", "f"),
+            knob("/sys/class/net/eth0/queues/tx-0/xps_cpus", "1"),
+        ];
+        assert!(persist(etc.path(), &of_this_boot).unwrap().is_empty());
+        let all = [&of_this_boot[..], &[knob("/sys/kernel/mm/ksm/run", "0")]].concat();
+        let written = persist(etc.path(), &all).unwrap();
+        assert_eq!(written, [etc.path().join(TMPFILES)]);
+        assert_eq!(fs::read_to_string(&written[0]).unwrap(), format!("{MARK}\nw /sys/kernel/mm/ksm/run - - - - 0\n"));
     }
 
     #[test]
