@@ -118,6 +118,20 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
+/// Each would undo what was applied before it ran.
+#[test]
+fn the_doctor_of_a_boot_comes_after_all_else_that_sets_the_same_values_and_before_the_gateway() {
+    let unit = fs::read_to_string(source("ringgate-doctor.service")).unwrap();
+    let named = |key: &str| -> Vec<String> {
+        let lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        lines.flat_map(str::split_whitespace).map(str::to_owned).collect()
+    };
+    for earlier in ["systemd-sysctl", "systemd-tmpfiles-setup", "tuned", "power-profiles-daemon", "cpupower"] {
+        assert!(named("After").contains(&format!("{earlier}.service")), "{earlier}");
+    }
+    assert_eq!(named("Before"), ["ringgate.service"]);
+}
+
 #[test]
 fn systemd_takes_the_units() {
     if !has("systemd-analyze") {
