@@ -34,7 +34,9 @@ fn process(look: Look<'_>) -> String {
 
 fn cgroup_cpu(look: Look<'_>) -> Found {
     let shards = look.shards();
-    let want = format!("no quota, or more CPUs than the {shards} shards; never throttled");
+    let want = format!(
+        "no quota, or one of as many CPUs as it may run on, or of more than the {shards} shards; never throttled"
+    );
     let groups = ControlGroups::of(look.host, &process(look));
     let Some((quota, file)) = groups.cpu_quota(look.host) else {
         return Found::fine("no quota on CPU time", want);
@@ -43,6 +45,17 @@ fn cgroup_cpu(look: Look<'_>) -> Found {
     let throttled = throttled(look, &file);
     if let Some(throttled) = &throttled {
         read.push_str(&format!("; {}", throttled.text));
+    }
+    let rising = throttled.is_some_and(|throttled| throttled.is_rising);
+    // Threads use no more time than the CPUs have that they run on: such a quota, as that of a pod with CPUs of its own, stops
+    // them only where the kernel counts less finely than they run.
+    let allowed = look.topology().map_or(0, |topology| topology.allowed.len());
+    let is_all = allowed > 0 && quota >= allowed as f64;
+    if is_all && !rising {
+        return Found::fine(format!("{read}; it may run on {allowed}"), want);
+    }
+    if is_all {
+        return Found::wrong(Verdict::Warning, read, want, vec![Fix::Advice(without_throttling(shards))]);
     }
     let fixes = || {
         vec![if look.host.is_container() {
@@ -55,7 +68,6 @@ fn cgroup_cpu(look: Look<'_>) -> Found {
             Fix::Unit("[Service] CPUQuota=".into())
         }]
     };
-    let rising = throttled.is_some_and(|throttled| throttled.is_rising);
     if rising || quota < shards as f64 {
         let verdict = if look.plan.profile == Profile::Shared && !rising { Verdict::Advice } else { Verdict::Warning };
         return Found::wrong(verdict, read, want, fixes());
@@ -65,6 +77,15 @@ fn cgroup_cpu(look: Look<'_>) -> Found {
         return Found::wrong(Verdict::Advice, read, want, fixes());
     }
     Found::fine(read, want)
+}
+
+/// What helps where the CPUs are the group's own already.
+fn without_throttling(shards: usize) -> String {
+    let fewer = match shards {
+        0 | 1 => "one CPU more for the group".to_owned(),
+        _ => format!("a shard fewer, whose CPU is left to the other threads: ringgate serve --shards {}", shards - 1),
+    };
+    format!("{fewer}; or no quota, which such CPUs do not need (Kubernetes: cpuCFSQuota: false of the kubelet)")
 }
 
 struct Throttled {
@@ -142,5 +163,43 @@ mod tests {
         assert_eq!(stat("nr_periods 5\nnr_throttled 0\nthrottled_time 0\n"), Some((5, 0)));
         assert_eq!(stat("usage_usec 1\n"), None);
         assert_eq!(stat("nr_periods x\nnr_throttled 1"), None);
+    }
+    use crate::host::tests::host;
+    use crate::plan::Plan;
+    use crate::report::Severity;
+
+    /// A container that may run on `allowed`, is granted `quota` hundredths of a CPU, and was stopped in so many of 6,000 periods.
+    fn of(allowed: &str, quota: u64, stopped: u64, shards: Option<usize>) -> (Severity, String) {
+        let (_kept, host) = host(&[
+            ("/.dockerenv", ""),
+            ("/proc/self/status", &format!("Cpus_allowed_list:\t{allowed}\n")),
+            ("/proc/self/cgroup", "0::/\n"),
+            ("/sys/devices/system/cpu/online", "0-63\n"),
+            ("/sys/fs/cgroup/cpu.max", &format!("{} 100000\n", quota * 1000)),
+            ("/sys/fs/cgroup/cpu.stat", &format!("nr_periods 6000\nnr_throttled {stopped}\n")),
+        ]);
+        let found = cgroup_cpu(Look { host: &host, plan: &Plan { shards, ..Plan::default() } });
+        (Severity::of(&found.verdict), crate::fix::texts(&found.fixes).concat())
+    }
+
+    #[test]
+    fn a_pod_with_cpus_of_its_own_is_fine_with_the_quota_that_comes_with_them() {
+        assert_eq!(of("2-5", 400, 0, None), (Severity::Ok, String::new()));
+        assert_eq!(of("2-5", 400, 3, None).0, Severity::Ok, "less than one period of a hundred");
+        let (severity, fix) = of("2-5", 400, 600, None);
+        assert_eq!(severity, Severity::Warning);
+        assert!(fix.contains("--shards 3;") && !fix.contains("static CPU manager"), "{fix}");
+        let (_, fix) = of("2", 100, 600, None);
+        assert!(!fix.contains("--shards"), "{fix}");
+    }
+
+    #[test]
+    fn a_quota_on_cpus_that_others_have_too_is_told() {
+        let whole = "static CPU manager";
+        let (severity, fix) = of("0-63", 400, 0, Some(4));
+        assert!(severity == Severity::Advice && fix.contains(whole), "{severity:?} {fix}");
+        let (severity, fix) = of("2-5", 350, 0, None);
+        assert!(severity == Severity::Warning && fix.contains(whole), "{severity:?} {fix}");
+        assert_eq!(of("0-63", 500, 0, Some(4)).0, Severity::Ok);
     }
 }
