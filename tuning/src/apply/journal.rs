@@ -26,7 +26,7 @@ const VERSION: u32 = 1;
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    _lock: File,
+    lock: File,
     /// One for each file, in the order in which they were first changed.
     pub changes: Vec<Change>,
 }
@@ -78,7 +78,7 @@ impl Journal {
             Err(TryLockError::Error(error)) => return Err(refused(format!("cannot be locked: {error}"))),
         }
         let changes = read(path).map_err(refused)?;
-        Ok(Journal { path: path.to_owned(), _lock: lock, changes })
+        Ok(Journal { path: path.to_owned(), lock, changes })
     }
 
     /// Takes down a step that is about to be made.
@@ -137,6 +137,14 @@ impl Journal {
     }
 }
 
+/// Told to the kernel, since closing is not enough: a child that another thread was just starting has the descriptor, too, until
+/// it becomes the other program, and the lock lives as long.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let _ = self.lock.unlock();
+    }
+}
+
 impl Change {
     fn new(step: &Step, old: &str, boot_id: &str, now_ms: u64) -> Change {
         Change {
@@ -192,4 +200,21 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_ends_with_the_journal_also_where_a_child_has_its_descriptor() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal.json");
+        let journal = Journal::open(&path).unwrap();
+        let of_the_child = journal.lock.try_clone().unwrap();
+        assert!(matches!(Journal::open(&path), Err(Refused::Locked(_))));
+        drop(journal);
+        assert!(Journal::open(&path).is_ok());
+        drop(of_the_child);
+    }
 }

@@ -45,9 +45,9 @@ pub struct BootFile {
 pub fn knobs(host: &Host, wanted: &[WantedKnob], journal: &Path) -> Result<Vec<Knob>, Refused> {
     let boot_id = super::boot_id(host);
     let mut knobs: Vec<Knob> = wanted.iter().map(|wanted| wanted.knob.clone()).collect();
-    for change in Journal::open(journal)?.changes {
+    for change in &Journal::open(journal)?.changes {
         if change.boot_id == boot_id && !knobs.iter().any(|knob| knob.path == change.path) {
-            knobs.push(Knob { path: change.path, value: change.new });
+            knobs.push(Knob { path: change.path.clone(), value: change.new.clone() });
         }
     }
     Ok(knobs)
