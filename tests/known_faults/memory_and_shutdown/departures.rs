@@ -12,6 +12,7 @@ use crate::common::fetch::fetch_request;
 use crate::common::gateway::{Gateway, Options};
 use crate::common::metrics::metric;
 use crate::common::partition::create;
+use crate::common::peer::members;
 use crate::common::raw::{Raw, string};
 
 fn connections(gateway: &Gateway) -> u64 {
@@ -19,15 +20,23 @@ fn connections(gateway: &Gateway) -> u64 {
 }
 
 /// As many members as there are connections, joined and synced, in one generation.
-fn settle(members: &mut [Raw], group: &str, session: Duration) {
-    let joins: Vec<_> = members.iter_mut().map(|raw| raw.send(JOIN_VERSION, &join(group, "", session))).collect();
-    let joined: Vec<_> =
-        members.iter_mut().zip(joins).map(|(raw, sent)| raw.receive::<JoinGroupRequest>(JOIN_VERSION, sent)).collect();
-    let syncs: Vec<_> = members
+async fn settle(connections: &mut [Raw], group: &str, session: Duration) {
+    let (founder, others) = connections.split_first_mut().expect("a member");
+    // Whoever founds a group waits for nobody. Those that come wait until it joins again.
+    let mut joined = vec![founder.call(JOIN_VERSION, &join(group, "", session))];
+    if !others.is_empty() {
+        let sent: Vec<_> = others.iter_mut().map(|raw| raw.send(JOIN_VERSION, &join(group, "", session))).collect();
+        eventually("all of them join", || members(founder, group) == sent.len() + 1).await;
+        joined[0] = founder.call(JOIN_VERSION, &join(group, &joined[0].member_id, session));
+        let answers = others.iter_mut().zip(sent);
+        joined.extend(answers.map(|(raw, sent)| raw.receive::<JoinGroupRequest>(JOIN_VERSION, sent)));
+    }
+    let generation = joined[0].generation_id;
+    let syncs: Vec<_> = connections
         .iter_mut()
         .zip(&joined)
         .map(|(raw, joined)| {
-            assert_eq!((joined.error_code, joined.generation_id), (0, joined.generation_id));
+            assert_eq!((joined.error_code, joined.generation_id), (0, generation), "one generation");
             let sync = SyncGroupRequest::default()
                 .with_group_id(GroupId(string(group)))
                 .with_generation_id(joined.generation_id)
@@ -35,7 +44,7 @@ fn settle(members: &mut [Raw], group: &str, session: Duration) {
             raw.send(0, &sync)
         })
         .collect();
-    for (raw, sent) in members.iter_mut().zip(syncs) {
+    for (raw, sent) in connections.iter_mut().zip(syncs) {
         assert_eq!(raw.receive::<SyncGroupRequest>(0, sent).error_code, 0);
     }
 }
@@ -55,9 +64,8 @@ fn reset(mut connections: Vec<Raw>) {
 async fn k121_members_that_go_all_at_once_leave_empty_groups_and_their_memory() {
     const GROUPS: usize = 5;
     const MEMBERS: usize = 60;
-    const SESSION: Duration = Duration::from_secs(4);
-    let options = Options::new(2).set("admin-listen", "127.0.0.1:0").set("min-session-timeout", "1s");
-    let gateway = Gateway::start(options.set("initial-rebalance-delay", "500ms"));
+    const SESSION: Duration = Duration::from_secs(6);
+    let gateway = Gateway::start(Options::new(2).set("admin-listen", "127.0.0.1:0"));
     let mut witness = Raw::connect(gateway.bootstrap());
     let files = gateway.open_files();
     let names: Vec<_> = (0..GROUPS).map(|n| format!("workers-{n}")).collect();
@@ -67,7 +75,7 @@ async fn k121_members_that_go_all_at_once_leave_empty_groups_and_their_memory() 
         let mut parked = Vec::new();
         for group in &names {
             let mut members: Vec<_> = (0..MEMBERS).map(|_| Raw::connect(gateway.bootstrap())).collect();
-            settle(&mut members, group, SESSION);
+            settle(&mut members, group, SESSION).await;
             all.extend(members);
             // And some whose first join waits for the others to join again.
             parked.extend((0..MEMBERS / 4).map(|_| {
@@ -109,7 +117,7 @@ async fn k122_nothing_that_waits_keeps_a_connection_whose_client_is_gone() {
     let waits = fetch_request(12, &[(&topic, &[(0, 0)])]).with_max_wait_ms(crate::common::fetch::FOR_EVER_MS);
     let session = Duration::from_secs(30);
     let mut leader = Raw::connect(gateway.bootstrap());
-    settle(std::slice::from_mut(&mut leader), "workers", session);
+    settle(std::slice::from_mut(&mut leader), "workers", session).await;
     for _ in 0..2 {
         let mut waiting: Vec<_> = (0..CLIENTS).map(|_| Raw::connect(gateway.bootstrap())).collect();
         for (nth, raw) in waiting.iter_mut().enumerate() {
