@@ -11,16 +11,21 @@ use kafka_protocol::messages::{
 use crate::common::eventually;
 use crate::common::gateway::{Advertise, Gateway, Options};
 use crate::common::librdkafka::create_topic;
+use crate::common::metrics::metric;
 use crate::common::partition::create;
 use crate::common::raw::{Raw, string, topic_name};
 use crate::connections::found_group_with_session;
 use crate::routing::{ask_for_member_id, join_request};
 
-/// Shorter than the waits below, so that a session which nothing refreshes is over before they are.
-const SESSION_MS: i32 = 1_000;
+/// Shorter than the wait below, so that a session which nothing refreshes is over before it is; and longer than a test
+/// may be kept from sending the next heartbeat.
+const SESSION_MS: i32 = 4_000;
+/// For how long a join waits.
+const REBALANCE_MS: i32 = 6_000;
 
+/// One that reads as many requests ahead as a test may send.
 fn gateway() -> Gateway {
-    Gateway::start(Options::new(3).set("min-session-timeout", "500ms"))
+    Gateway::start(Options::new(3).set("min-session-timeout", "1s").set("max-requests-in-flight", 1_024))
 }
 
 fn heartbeat(group: &str, member: &str) -> HeartbeatRequest {
@@ -42,16 +47,17 @@ fn waiting_fetch(topic: &str, partition: i32, max_wait_ms: i32) -> FetchRequest 
         .with_topics(vec![topic])
 }
 
-/// Sends a heartbeat every 200 ms for `time` and says what to expect the answers by.
-fn heartbeats_for(raw: &mut Raw, time: Duration, group: &str, member: &str) -> Vec<i32> {
-    let end = Instant::now() + time;
+/// Sends a heartbeat every 200 ms, the pace of a client, until something is answered; what to expect the answers by.
+fn heartbeats_until_an_answer(raw: &mut Raw, group: &str, member: &str) -> Vec<i32> {
     let mut sent = Vec::new();
-    while Instant::now() < end {
+    while raw.is_silent(Duration::from_millis(200)) {
         sent.push(raw.send(4, &heartbeat(group, member)));
-        // The pace of a client, not a wait for anything.
-        std::thread::sleep(Duration::from_millis(200));
     }
     sent
+}
+
+fn fetches_read(gateway: &Gateway) -> u64 {
+    metric(gateway, "ringgate_requests_total", "api=\"Fetch\"")
 }
 
 fn all_fine(raw: &mut Raw, heartbeats: Vec<i32>) {
@@ -66,14 +72,16 @@ async fn heartbeats_behind_a_parked_join_keep_their_session() {
     // A member that will not rejoin for as long as its rebalance timeout.
     let mut slow = Raw::connect(gateway.bootstrap());
     let member_id = ask_for_member_id(&mut slow, "slow");
-    let join = join_request("slow", &member_id).with_rebalance_timeout_ms(3_000);
+    let join = join_request("slow", &member_id).with_rebalance_timeout_ms(REBALANCE_MS);
     assert_eq!(slow.call(9, &join).error_code, 0);
 
     let mut raw = Raw::connect(gateway.bootstrap());
     let member = found_group_with_session(&mut raw, "steady", SESSION_MS);
     let waiting = ask_for_member_id(&mut raw, "slow");
-    let parked = raw.send(9, &join_request("slow", &waiting).with_rebalance_timeout_ms(3_000));
-    let heartbeats = heartbeats_for(&mut raw, Duration::from_millis(2_600), "steady", &member);
+    let parked = raw.send(9, &join_request("slow", &waiting).with_rebalance_timeout_ms(REBALANCE_MS));
+    let began = Instant::now();
+    let heartbeats = heartbeats_until_an_answer(&mut raw, "steady", &member);
+    assert!(began.elapsed() > Duration::from_millis(SESSION_MS as u64), "the join waited {:?}", began.elapsed());
     let joined = raw.receive::<JoinGroupRequest>(9, parked);
     assert_eq!((joined.error_code, joined.generation_id), (0, 2));
     all_fine(&mut raw, heartbeats);
@@ -106,10 +114,11 @@ async fn a_peer_that_closes_while_reading_is_paused_is_noticed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_answers_a_waiting_fetch_and_is_not_held_up_by_who_does_not_read() {
-    let mut gateway = Gateway::start(Options::new(2));
+    let mut gateway = Gateway::start(Options::new(2).set("admin-listen", "127.0.0.1:0"));
     create_topic(&gateway, "quiet", 1).await;
     let mut raw = Raw::connect(gateway.bootstrap());
     let fetch = raw.send(11, &waiting_fetch("quiet", 0, 60_000));
+    eventually("the fetch is read", || fetches_read(&gateway) == 1).await;
     let mut stalled = Raw::connect(gateway.bootstrap());
     for _ in 0..2_000 {
         stalled.send(9, &MetadataRequest::default());
@@ -126,12 +135,12 @@ async fn a_stop_answers_a_waiting_fetch_and_is_not_held_up_by_who_does_not_read(
 }
 
 /// Each Fetch is a question to the other shard, and one is asked when the one before it is answered.
-#[test]
-fn a_stop_answers_what_was_read_though_its_owner_has_no_connection_left() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_answers_what_was_read_though_its_owner_has_no_connection_left() {
     const FETCHES: usize = 100;
     for (owner, elsewhere) in [(0, 1), (1, 0)] {
         let options = Options::new(2).advertise(Advertise::Shards).set("max-requests-in-flight", FETCHES + 1);
-        let mut gateway = Gateway::start(options);
+        let mut gateway = Gateway::start(options.set("admin-listen", "127.0.0.1:0"));
         // The only connection.
         let mut raw = Raw::connect(gateway.node_of_shard(elsewhere).addr);
         create(&mut raw, "quiet", 2, &[]);
@@ -141,8 +150,9 @@ fn a_stop_answers_what_was_read_though_its_owner_has_no_connection_left() {
         let partition = partition.expect("of two partitions each shard has one").partition_index;
         let fetches: Vec<i32> =
             (0..FETCHES).map(|_| raw.send(11, &waiting_fetch("quiet", partition, 60_000))).collect();
+        eventually("all are read", || fetches_read(&gateway) == FETCHES as u64).await;
         assert!(raw.is_silent(Duration::from_millis(300)), "the first waits, and the others for it");
-        let status = gateway.sigterm();
+        let status = tokio::task::block_in_place(|| gateway.sigterm());
         for fetch in fetches {
             let fetched = raw.receive::<FetchRequest>(11, fetch);
             assert_eq!((fetched.error_code, fetched.responses[0].partitions[0].high_watermark), (0, 0));
