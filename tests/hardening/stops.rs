@@ -5,36 +5,27 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use kafka_protocol::messages::MetadataRequest;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
-use kafka_protocol::messages::{GroupId, MetadataRequest, SyncGroupRequest};
 
+use crate::common::eventually;
 use crate::common::gateway::{Gateway, Options};
-use crate::common::raw::{Raw, frame, string, topic_name};
-use crate::metrics::join;
+use crate::common::metrics::metric;
+use crate::common::peer::{A_MOMENT, Peer, rejoin};
+use crate::common::raw::{frame, topic_name};
 
-#[test]
-fn a_stop_answers_a_parked_sync_with_not_coordinator() {
-    let mut gateway = Gateway::start(Options::new(2).set("initial-rebalance-delay", "500ms"));
-    let mut members = [Raw::connect(gateway.bootstrap()), Raw::connect(gateway.bootstrap())];
-    let sent = members.each_mut().map(|raw| raw.send(3, &join("workers", 10)));
-    let mut follower = None;
-    for (raw, sent) in members.iter_mut().zip(sent) {
-        let joined = raw.receive::<kafka_protocol::messages::JoinGroupRequest>(3, sent);
-        assert_eq!((joined.error_code, joined.generation_id), (0, 1), "both in one generation");
-        if joined.leader != joined.member_id {
-            follower = Some((raw, joined));
-        }
-    }
-    let (raw, joined) = follower.expect("one of two follows");
-    let sync = SyncGroupRequest::default()
-        .with_group_id(GroupId(string("workers")))
-        .with_generation_id(joined.generation_id)
-        .with_member_id(joined.member_id);
-    let sync = raw.send(0, &sync);
-    assert!(raw.is_silent(Duration::from_millis(300)), "it waits for the leader's assignment");
-    assert!(gateway.sigterm().success());
-    assert_eq!(raw.receive::<SyncGroupRequest>(0, sync).error_code, 16);
-    raw.assert_closed();
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_answers_a_parked_sync_with_not_coordinator() {
+    let mut gateway = Gateway::start(Options::new(2).set("admin-listen", "127.0.0.1:0"));
+    let mut peers = [Peer::connect(gateway.bootstrap(), "workers"), Peer::connect(gateway.bootstrap(), "workers")];
+    rejoin(&mut peers);
+    let [_leader, follower] = &mut peers;
+    let sync = follower.send_sync(&[]);
+    eventually("it is read", || metric(&gateway, "ringgate_requests_total", "api=\"SyncGroup\"") == 1).await;
+    assert!(follower.raw.is_silent(A_MOMENT), "it waits for the leader's assignment");
+    assert!(tokio::task::block_in_place(|| gateway.sigterm()).success());
+    assert_eq!(follower.receive_sync(sync).0, 16);
+    follower.raw.assert_closed();
 }
 
 /// A connection whose answers nobody reads, full to the brim in both directions.
