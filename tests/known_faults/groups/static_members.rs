@@ -1,7 +1,5 @@
 //! Static members (KIP-345): one instance is one member, and its newest process is the one.
 
-use std::time::Duration;
-
 use kafka_protocol::messages::join_group_request::JoinGroupRequest;
 use kafka_protocol::messages::leave_group_request::MemberIdentity;
 use kafka_protocol::messages::{HeartbeatRequest, LeaveGroupRequest, SyncGroupRequest};
@@ -104,32 +102,38 @@ async fn k069_of_two_stock_consumers_with_one_instance_id_the_first_is_told_that
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k070_a_static_member_that_restarts_is_judged_by_its_new_timeouts() {
-    const OLD_MS: i32 = 1_500;
+    /// Longer than a step of this may take; each case has a group of its own, so that all wait at once.
+    const SHORT_MS: i32 = 4_000;
+    const LONG_MS: i32 = 300_000;
     let gateway = Gateway::start(Options::new(2).set("min-session-timeout", "1s"));
-    let mut old = Peer::connect(gateway.bootstrap(), "g").instance("x").timeouts(OLD_MS, 10_000);
-    form(std::slice::from_mut(&mut old));
-    // A member of the same old session, which shows when that is over.
-    let mut hand = Peer::connect(gateway.bootstrap(), "hand").instance("x").timeouts(OLD_MS, 10_000);
-    let mut new = Peer::connect(gateway.bootstrap(), "g").instance("x").timeouts(45_000, 300_000);
-    new.join();
-    assert_eq!(new.generation, old.generation);
-    form(std::slice::from_mut(&mut hand));
-    eventually("the old session is over", || members(&mut hand.raw, "hand") == 0).await;
-    assert_eq!(new.heartbeat(), 0, "the new one is not");
-    // And the other way round: a shorter one counts, too.
-    let mut short = Peer::connect(gateway.bootstrap(), "g").instance("x").timeouts(OLD_MS, 10_000);
-    short.join();
-    eventually("the short session is over", || members(&mut hand.raw, "g") == 0).await;
-
-    // The rebalance timeout, too: where the old one held, a rebalance would end without a slow member.
-    let mut pair: Vec<Peer> = (0..2)
-        .map(|n| Peer::connect(gateway.bootstrap(), "pair").instance(&format!("y-{n}")).timeouts(300_000, 500))
-        .collect();
+    let peer = |group: &str, instance: &str, session_ms, rebalance_ms| {
+        Peer::connect(gateway.bootstrap(), group).instance(instance).timeouts(session_ms, rebalance_ms)
+    };
+    // Where the old rebalance timeout held, a rebalance would end without a slow member.
+    let mut pair = ["x", "y"].map(|instance| peer("rebalance", instance, LONG_MS, SHORT_MS));
     form(&mut pair);
-    let mut again = Peer::connect(gateway.bootstrap(), "pair").instance("y-1").timeouts(300_000, 300_000);
+    let mut again = peer("rebalance", "y", LONG_MS, LONG_MS);
     again.join();
     let sent = pair[0].send_join();
-    assert!(pair[0].raw.is_silent(Duration::from_millis(1_500)), "the slow member has five minutes");
+
+    let mut old = peer("longer", "x", SHORT_MS, LONG_MS);
+    form(std::slice::from_mut(&mut old));
+    let mut new = peer("longer", "x", LONG_MS, LONG_MS);
+    new.join();
+    assert_eq!(new.generation, old.generation);
+
+    let mut old = peer("shorter", "x", LONG_MS, LONG_MS);
+    form(std::slice::from_mut(&mut old));
+    let mut short = peer("shorter", "x", SHORT_MS, LONG_MS);
+    short.join();
+
+    // A member of the same short timeout, which shows when that is over for all of them.
+    let mut hand = peer("hand", "x", SHORT_MS, LONG_MS);
+    form(std::slice::from_mut(&mut hand));
+    eventually("the old timeouts are over", || members(&mut hand.raw, "hand") == 0).await;
+    assert_eq!(new.heartbeat(), 0, "the longer session is not");
+    eventually("the shorter session is over", || members(&mut hand.raw, "shorter") == 0).await;
+    assert!(pair[0].raw.is_silent(A_MOMENT), "the slow member has five minutes");
     let also = again.send_join();
     assert_eq!(pair[0].receive_join(sent).error_code, 0);
     assert_eq!(again.receive_join(also).error_code, 0);
@@ -184,6 +188,7 @@ async fn k069_a_parked_join_of_the_process_before_is_fenced_at_once() {
     // What it wants has changed, so that its join waits for the other.
     old.topics.push("t2".to_owned());
     let sent = old.send_join();
+    eventually("it waits", || state(&mut other.raw, "g") == "PreparingRebalance").await;
     assert!(old.raw.is_silent(A_MOMENT));
     let mut new = Peer::connect(gateway.bootstrap(), "g").instance("x");
     let newest = new.send_join();
