@@ -33,34 +33,38 @@ async fn limits_that_close_a_connection_are_counted() {
     let options = Options::new(2)
         .set("admin-listen", "127.0.0.1:0")
         .set("frame-timeout", "300ms")
-        .set("idle-timeout", "1s")
         .set("max-connections-per-ip", 2);
     let gateway = Gateway::start(options);
     for limit in ["max_frame_size", "frame_timeout", "idle_timeout", "max_connections_per_ip"] {
         assert_eq!(hits(&gateway, limit), 0, "{limit}");
     }
 
-    let mut large = Raw::connect(gateway.bootstrap());
-    large.send_bytes(&i32::MAX.to_be_bytes());
-    large.assert_closed();
-    eventually("max_frame_size is counted", || hits(&gateway, "max_frame_size") == 1).await;
-
-    let mut slow = Raw::connect(gateway.bootstrap());
-    slow.send_bytes(&[0, 0, 1, 0, 0, 3]);
-    slow.assert_closed();
-    eventually("frame_timeout is counted", || hits(&gateway, "frame_timeout") == 1).await;
-
-    let mut idle = Raw::connect(gateway.bootstrap());
-    idle.call(9, &MetadataRequest::default());
-    idle.assert_closed();
-    eventually("idle_timeout is counted", || hits(&gateway, "idle_timeout") == 1).await;
-
-    let mut held: Vec<Raw> = (0..2).map(|_| Raw::connect(gateway.bootstrap())).collect();
-    for raw in &mut held {
+    let [mut large, mut slow] = [Raw::connect(gateway.bootstrap()), Raw::connect(gateway.bootstrap())];
+    for raw in [&mut large, &mut slow] {
         raw.call(9, &MetadataRequest::default());
     }
     Raw::connect(gateway.bootstrap()).assert_closed();
     eventually("max_connections_per_ip is counted", || hits(&gateway, "max_connections_per_ip") == 1).await;
+
+    large.send_bytes(&i32::MAX.to_be_bytes());
+    large.assert_closed();
+    eventually("max_frame_size is counted", || hits(&gateway, "max_frame_size") == 1).await;
+
+    slow.send_bytes(&[0, 0, 1, 0, 0, 3]);
+    slow.assert_closed();
+    eventually("frame_timeout is counted", || hits(&gateway, "frame_timeout") == 1).await;
+    assert_eq!(hits(&gateway, "idle_timeout"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_closed_for_its_silence_is_counted() {
+    // Longer than it may take to ask for something first.
+    let gateway = Gateway::start(Options::new(2).set("admin-listen", "127.0.0.1:0").set("idle-timeout", "5s"));
+    assert_eq!(hits(&gateway, "idle_timeout"), 0);
+    let mut idle = Raw::connect(gateway.bootstrap());
+    idle.call(9, &MetadataRequest::default());
+    idle.assert_closed();
+    eventually("idle_timeout is counted", || hits(&gateway, "idle_timeout") == 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
