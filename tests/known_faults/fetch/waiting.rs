@@ -134,7 +134,7 @@ fn k034_an_idle_stock_consumer_asks_seldom() {
         assert!(Instant::now() < deadline, "hung: the first Fetch");
         assert!(consumer.poll(Duration::from_millis(10)).is_none());
     }
-    let (before, began) = (fetches(), Instant::now());
+    let (began, before) = (Instant::now(), fetches());
     // The time over which requests are counted, not a wait for anything.
     while began.elapsed() < Duration::from_secs(2) {
         assert!(consumer.poll(Duration::from_millis(100)).is_none());
