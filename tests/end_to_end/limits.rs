@@ -146,7 +146,7 @@ async fn connections_are_counted_in_all_and_by_address() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_and_idle_clients_are_let_go() {
-    let options = Options::new(1).set("frame-timeout", "200ms").set("idle-timeout", "1s").set("send-timeout", "500ms");
+    let options = Options::new(1).set("frame-timeout", "200ms").set("idle-timeout", "4s").set("send-timeout", "500ms");
     let gateway = Gateway::start(options);
     let mut half_a_frame = Raw::connect(gateway.bootstrap());
     half_a_frame.send_bytes(&[0, 0, 1, 0, 0, 3]);

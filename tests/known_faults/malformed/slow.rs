@@ -30,13 +30,13 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k116_clients_that_stall_are_let_go_and_one_that_waits_for_records_is_not() {
-    let gateway = Gateway::start(options().set("frame-timeout", "500ms").set("idle-timeout", "2s"));
+    let gateway = Gateway::start(options().set("frame-timeout", "500ms").set("idle-timeout", "4s"));
     let files = gateway.open_files();
     let topic = create(&mut Raw::connect(gateway.bootstrap()), "quiet", 1, &[]);
     let mut before = 0;
     for round in 0..2 {
         // Longer than the client may be idle.
-        let fetch = fetch_request(12, &[(&topic, &[(0, 0)])]).with_max_wait_ms(4_000);
+        let fetch = fetch_request(12, &[(&topic, &[(0, 0)])]).with_max_wait_ms(6_000);
         let address = gateway.bootstrap();
         let parked = tokio::task::spawn_blocking(move || Raw::connect(address).call::<FetchRequest>(12, &fetch));
 
@@ -48,7 +48,8 @@ async fn k116_clients_that_stall_are_let_go_and_one_that_waits_for_records_is_no
         };
         let connect = |first: &[u8]| {
             let mut stream = TcpStream::connect(gateway.bootstrap()).expect("connect");
-            stream.write_all(first).expect("send");
+            // Where the machine is slow it is let go before all is sent.
+            let _ = stream.write_all(first);
             stream.set_nonblocking(true).expect("nonblocking");
             stream
         };
