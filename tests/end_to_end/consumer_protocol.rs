@@ -204,8 +204,9 @@ fn given(answer: &ConsumerGroupHeartbeatResponse) -> Option<Vec<(Uuid, Vec<i32>)
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_member_no_longer_subscribes_to_is_taken_from_it_at_once_and_given_to_others_when_it_let_go() {
-    // Targets are made once, for the first member: nothing here waits for the next ones, but for the last step.
-    let gateway = Gateway::start(options().set("consumer-assignment-interval", "1500ms"));
+    // Targets are made once, for the first member: nothing here waits for the next ones, but for the last step. The
+    // interval is longer than all before it takes.
+    let gateway = Gateway::start(options().set("consumer-assignment-interval", "5s"));
     let mut raw = Raw::connect(gateway.bootstrap());
     let keeps = create(&mut raw, "keeps", 2, &[]).id;
     let drops = create(&mut raw, "drops", 1, &[]).id;
