@@ -10,6 +10,7 @@ use kafka_protocol::messages::sync_group_request::{SyncGroupRequest, SyncGroupRe
 use kafka_protocol::messages::{ApiVersionsRequest, GroupId, MetadataRequest};
 
 use crate::common::gateway::{Gateway, Options};
+use crate::common::group::state;
 use crate::common::librdkafka::create_topic;
 use crate::common::raw::{Raw, Writer, batch, frame, string, topic_name};
 use crate::common::scrape::Scrape;
@@ -173,8 +174,9 @@ async fn a_first_join_that_is_parked_goes_with_its_connection() {
     let mut second = Raw::connect(gateway.bootstrap());
     let gone = ask_for_member_id(&mut second, "workers");
     second.send(9, &join_request("workers", &gone));
-    assert!(second.is_silent(A_MOMENT), "the join waits for the other member");
+    eventually("the join waits for the other member", || state(&mut first, "workers") == "PreparingRebalance").await;
     assert_eq!(heartbeat(&gateway, "workers", &member, 1), 27, "which is told to join again");
+    assert!(second.is_silent(A_MOMENT));
     drop(second);
 
     let describe = DescribeGroupsRequest::default().with_groups(vec![GroupId(string("workers"))]);
@@ -214,7 +216,8 @@ async fn a_parked_join_is_answered_when_the_last_other_member_leaves() {
     let mut second = Raw::connect(gateway.bootstrap());
     let waiting = ask_for_member_id(&mut second, "workers");
     let join = second.send(9, &join_request("workers", &waiting));
-    assert!(second.is_silent(A_MOMENT), "the join waits for the other member");
+    eventually("the join waits for the other member", || state(&mut first, "workers") == "PreparingRebalance").await;
+    assert!(second.is_silent(A_MOMENT));
     let leave = LeaveGroupRequest::default()
         .with_group_id(GroupId(string("workers")))
         .with_members(vec![MemberIdentity::default().with_member_id(string(&member))]);
@@ -233,7 +236,8 @@ async fn a_stop_answers_a_parked_join_with_not_coordinator() {
     let mut second = Raw::connect(gateway.bootstrap());
     let waiting = ask_for_member_id(&mut second, "workers");
     let join = second.send(9, &join_request("workers", &waiting));
-    assert!(second.is_silent(A_MOMENT), "the join waits for the other member");
+    eventually("the join waits for the other member", || state(&mut first, "workers") == "PreparingRebalance").await;
+    assert!(second.is_silent(A_MOMENT));
     let status = tokio::task::block_in_place(|| gateway.sigterm());
     let joined = second.receive::<kafka_protocol::messages::JoinGroupRequest>(9, join);
     assert_eq!(joined.error_code, 16);

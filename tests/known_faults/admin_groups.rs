@@ -1,7 +1,5 @@
 //! Admin APIs: groups and their offsets.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use kafka_protocol::messages::ListGroupsRequest;
 use kafka_protocol::messages::describe_groups_response::DescribedGroup;
@@ -16,10 +14,7 @@ use crate::common::group::{
 use crate::common::librdkafka::{admin, create_topic};
 use crate::common::partition::versions;
 use crate::common::raw::Raw;
-use crate::common::within;
-
-/// Long enough for an answer that should not come to come.
-const A_MOMENT: Duration = Duration::from_millis(200);
+use crate::common::{eventually, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k099_single_offsets_are_deleted_unless_a_member_reads_the_topic() {
@@ -195,7 +190,7 @@ async fn k102_what_members_offer_is_not_told_while_they_rebalance() {
     let stays = Member::consumer(&mut raw, "h", &["t"]);
     let joins = ask_for_member_id(&mut raw, "h", "consumer");
     raw.send(9, &join_request("h", &joins, "consumer", subscription(&["t"])));
-    assert!(raw.is_silent(A_MOMENT), "the join waits for the other member");
+    eventually("the join waits for the other member", || state(&mut other, "h") == "PreparingRebalance").await;
     for version in versions(15) {
         let group = describe_groups(&mut other, version, &["h"]).remove(0);
         assert_eq!(shown(&group), ("PreparingRebalance", "consumer", "", 2), "version {version}");

@@ -120,8 +120,8 @@ async fn k063_a_newcomer_that_gives_up_does_not_keep_the_others_from_their_gener
     form(&mut peers);
     let mut newcomer = Raw::connect(gateway.bootstrap());
     newcomer.send(3, &join_of(3, "g", "", 300_000, 300_000));
+    eventually("it waits for the others", || members(&mut peers[0].raw, "g") == 4).await;
     assert!(newcomer.is_silent(A_MOMENT), "the others are slow");
-    assert_eq!(members(&mut peers[0].raw, "g"), 4);
     let (early, late) = peers.split_at_mut(2);
     let mut sent: Vec<i32> = early.iter_mut().map(Peer::send_join).collect();
     drop(newcomer);
@@ -227,10 +227,12 @@ async fn k067_joins_and_syncs_name_protocol_type_and_protocol() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn k068_a_group_that_was_empty_waits_for_its_members_like_a_young_one() {
-    let gateway = Gateway::start(Options::new(2).set("initial-rebalance-delay", "2s"));
+    let gateway = Gateway::start(Options::new(2).set("initial-rebalance-delay", "4s"));
     let mut generation = 0;
     for round in 0..2 {
-        let mut peers: Vec<Peer> = (0..4).map(|_| Peer::connect(gateway.bootstrap(), "g")).collect();
+        // Members that come in time have it wait once more, until the rebalance timeout is over.
+        let mut peers: Vec<Peer> =
+            (0..4).map(|_| Peer::connect(gateway.bootstrap(), "g").timeouts(300_000, 5_000)).collect();
         // The ids first, so that the joins follow each other at once.
         peers.iter_mut().for_each(Peer::ask_for_id);
         let sent: Vec<i32> = peers.iter_mut().map(Peer::send_join).collect();
