@@ -130,7 +130,7 @@ fn a_large_group_rebalances_whole_while_another_goes_on() {
     let options = Options::new(1)
         .set("admin-listen", "127.0.0.1:0")
         .set("slice-clock", "cpu")
-        .set("initial-rebalance-delay", "2s")
+        .set("initial-rebalance-delay", "4s")
         .set("max-connections", count + 64);
     let gateway = Gateway::start(options);
     let mut raw = Raw::connect(gateway.bootstrap());
