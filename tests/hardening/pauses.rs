@@ -120,7 +120,7 @@ async fn frames_that_have_not_come_whole_count_too_and_every_one_gets_through() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frames_that_never_come_whole_are_closed_and_leave_room() {
-    let gateway = Gateway::start(large_frames().set("frame-timeout", "2s"));
+    let gateway = Gateway::start(large_frames().set("frame-timeout", "6s"));
     let unfinished = || metric(&gateway, "ringgate_unfinished_frame_bytes", "");
     let senders: Vec<_> = (0..6)
         .map(|_| {
