@@ -1,10 +1,9 @@
 //! The metrics of a gateway that was started with `admin-listen`.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
-use super::LIVENESS;
 use super::gateway::Gateway;
+use super::http::get;
 
 /// Where the gateway says that its metrics are.
 pub fn admin(gateway: &Gateway) -> SocketAddr {
@@ -20,11 +19,8 @@ pub fn admin(gateway: &Gateway) -> SocketAddr {
 
 /// All metrics, as Prometheus reads them.
 pub fn exposition(gateway: &Gateway) -> String {
-    let mut stream = TcpStream::connect(admin(gateway)).expect("connect");
-    stream.set_read_timeout(Some(LIVENESS)).expect("read timeout");
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n").expect("ask");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("metrics");
+    let (status, text) = get(gateway, "/metrics");
+    assert_eq!(status, 200, "{text}");
     text
 }
 

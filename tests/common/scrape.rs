@@ -32,10 +32,7 @@ pub struct Scrape(pub BTreeMap<String, Family>);
 impl Scrape {
     /// Of this gateway, started with `admin-listen`.
     pub fn of(gateway: &Gateway) -> Scrape {
-        let answer = exposition(gateway);
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        Scrape::parsed(body)
+        Scrape::parsed(&exposition(gateway))
     }
 
     /// # Panics
