@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kafka_protocol::messages::{RequestHeader, TopicName};
@@ -85,21 +86,27 @@ impl Raw {
 
     /// Waits until the gateway closes the connection, which it must do without another word.
     pub fn assert_closed(&mut self) {
-        let mut byte = [0];
-        match self.stream.read(&mut byte) {
-            Ok(0) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {}
-            Ok(_) => panic!("an answer where the connection should close"),
-            Err(error) => panic!("the connection stays open: {error}"),
+        match self.stream.read_exact(&mut [0]) {
+            Ok(()) => panic!("an answer where the connection should close"),
+            Err(error) => {
+                let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+                assert!(closed.contains(&error.kind()), "the connection stays open: {error}");
+            }
         }
     }
 
     /// Whether a response is there or comes within a moment: for proving that something is parked.
-    pub fn is_silent(&mut self, moment: std::time::Duration) -> bool {
-        self.stream.set_read_timeout(Some(moment)).expect("read timeout");
-        let silent = match self.stream.peek(&mut [0]) {
-            Ok(_) => false,
-            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+    pub fn is_silent(&mut self, moment: Duration) -> bool {
+        let end = Instant::now() + moment;
+        // A test that was stopped for a while is interrupted when it goes on.
+        let silent = loop {
+            let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            self.stream.set_read_timeout(Some(left)).expect("read timeout");
+            match self.stream.peek(&mut [0]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => break matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+                Ok(_) => break false,
+            }
         };
         self.stream.set_read_timeout(Some(LIVENESS)).expect("read timeout");
         silent
