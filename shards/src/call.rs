@@ -18,7 +18,7 @@ use crate::catalogue::{Catalogue, NewTopic, Topic};
 use crate::metrics::ShardReport;
 use crate::store::stored::StoredBatch;
 use crate::topic_config::ConfigChange;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 pub use iggy::{
     Attempt, ConsumerKey, ConsumerKind, ConsumerOffset, ConsumerOffsetCall, DeleteSegmentsCall, IggyChange,
@@ -41,6 +41,28 @@ pub struct TopicPartition {
     pub partition: i32,
 }
 
+/// Held by whoever waits for the answer to a call. When it is dropped nobody does any more.
+#[derive(Debug, Default)]
+pub struct Asking(Arc<()>);
+
+impl Asking {
+    /// For the call.
+    pub fn asker(&self) -> Asker {
+        Asker(Arc::downgrade(&self.0))
+    }
+}
+
+/// Tells the owner that has a call, on whatever shard, whether anybody waits for the answer.
+#[derive(Debug, Clone)]
+pub struct Asker(Weak<()>);
+
+impl Asker {
+    /// Nobody waits any more.
+    pub fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
 /// Appends one record batch to each of some partitions of one owner (Kafka's Produce).
 #[derive(Debug)]
 pub struct ProduceCall {
@@ -48,6 +70,9 @@ pub struct ProduceCall {
     pub acks: i16,
     /// Whether batches may be compressed with zstd (Produce version 7 and later, KIP-110).
     pub zstd: bool,
+    /// Who waits for the answer. Under `acks` other than 0 a batch that has not been begun may be dropped when nobody
+    /// does any more.
+    pub asker: Asker,
     /// The batches, at most one for a partition.
     pub partitions: Vec<PartitionProduce>,
 }

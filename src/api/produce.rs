@@ -9,7 +9,7 @@ use kafka_protocol::messages::{ProduceRequest, ProduceResponse};
 use kafka_protocol::protocol::StrBytes;
 use ringgate_group::ErrorCode;
 use ringgate_group::route::ShardId;
-use ringgate_shards::call::{PartitionProduce, PartitionProduced, ProduceCall, TopicPartition};
+use ringgate_shards::call::{Asking, PartitionProduce, PartitionProduced, ProduceCall, TopicPartition};
 use uuid::Uuid;
 
 use super::by_owner::{Answers, ByOwner, Place};
@@ -28,14 +28,19 @@ const TOPIC_IDS_SINCE: i16 = 13;
 pub async fn handle(ctx: &RequestContext, request: ProduceRequest) -> Outcome {
     let Plan { slots, by_owner } = plan(&ctx.view(), &request);
     let zstd = ctx.api_version >= ZSTD_SINCE;
+    let asking = Asking::default();
     let calls: Vec<_> = by_owner
         .into_questions()
-        .map(|(owner, partitions)| ctx.shard().submit_to(owner, ProduceCall { acks: request.acks, zstd, partitions }))
+        .map(|(owner, partitions)| {
+            let call = ProduceCall { acks: request.acks, zstd, asker: asking.asker(), partitions };
+            ctx.shard().submit_to(owner, call)
+        })
         .collect();
     let mut answers = Answers::new();
     for call in calls {
         answers.push(call.await.0);
     }
+    drop(asking);
     let response = response(ctx.api_version, &request, slots, answers);
     if request.acks == 0 { silent(&response) } else { ctx.respond(&response) }
 }

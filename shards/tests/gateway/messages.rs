@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ringgate_group::ErrorCode;
 use ringgate_shards::Shard;
 use ringgate_shards::call::{
-    Attempt, DeleteSegmentsCall, FetchCall, IggyRefusal, ListOffsetsCall, PartitionFetch, PartitionFetched,
+    Asking, Attempt, DeleteSegmentsCall, FetchCall, IggyRefusal, ListOffsetsCall, PartitionFetch, PartitionFetched,
     PartitionListOffsets, PartitionProduce, ProduceCall, SendCall, SentBatch, TopicPartition,
 };
 use ringgate_shards::catalogue::{KAFKA, Topic};
@@ -65,7 +65,8 @@ fn what_iggy_sends_and_kafka_produces_is_in_one_row_and_there_after_a_restart() 
             builder.push(5, None, Some(b"c"), &[]).unwrap();
             let at = TopicPartition { topic: orders.id, partition };
             let part = PartitionProduce { at, records: builder.finish(0, -1).unwrap() };
-            let call = ProduceCall { acks: -1, zstd: true, partitions: vec![part] };
+            let asking = Asking::default();
+            let call = ProduceCall { acks: -1, zstd: true, asker: asking.asker(), partitions: vec![part] };
             let produced = shard.submit_to(orders.owner(shard.route(), partition), call).await.0.remove(0);
             assert_eq!((produced.error, produced.base_offset), (ErrorCode::NONE, 2));
             let sent = send(&shard, &orders, partition, batch(&["d"], None)).await.unwrap();

@@ -6,6 +6,7 @@ mod fetch;
 mod gateway_dies;
 mod produce;
 mod rebalance;
+mod waiting;
 pub mod writing;
 
 use std::time::Duration;

@@ -13,6 +13,14 @@ pub const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 /// How long one attempt to connect and sign in may take, dialling and both round trips.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The part of `iggy_timeout` that is left for a batch which had to wait for those before it: it waits for the rest at
+/// most, since one that is sent when next to nothing is left can hardly come to a known end.
+pub const SEND_SHARE: u32 = 4;
+
+/// With so many batches of a partition that wait, and whenever twice as many do as were left, those go that nobody
+/// waits for.
+pub const ARRIVING_LOOKED_THROUGH: usize = 16;
+
 /// The first and the longest wait between two attempts of a call that Iggy did not take.
 pub const RETRY_FIRST: Duration = Duration::from_millis(20);
 /// See [`RETRY_FIRST`].
@@ -53,6 +61,7 @@ pub const TAIL_BYTES: usize = 1 << 20;
 
 const _: () = assert!(
     LANE_CALLS_MAX > 0
+        && SEND_SHARE > 1
         && TAIL_BYTES < POLL_BYTES_MAX
         && SEND_BYTES_MAX < 64 << 20
         && READS_AT_ONCE > 0

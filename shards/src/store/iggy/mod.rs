@@ -12,6 +12,7 @@ use std::future::Future;
 use std::task::Poll;
 
 mod append;
+mod arriving;
 mod clients;
 mod controller;
 mod failure;

@@ -1,17 +1,20 @@
 //! What a shard knows of one of its partitions, and the batches on their way into it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ringgate_group::ErrorCode;
 use ringgate_group::route::{ShardId, hash};
-use ringgate_runtime::{OneshotSender, oneshot};
+use ringgate_runtime::{TimedOut, oneshot};
 
 use super::append::{Append, append};
+use super::arriving::{Arriving, Queue};
+use super::limits::SEND_SHARE;
 use super::read::Place;
 use super::shard::IggyStore;
 use super::tail::Tail;
@@ -23,7 +26,7 @@ pub(crate) struct Partition {
     pub(super) at: TopicPartition,
     pub(super) place: Place,
     hash: u64,
-    arriving: RefCell<VecDeque<Arriving>>,
+    arriving: RefCell<Queue>,
     sending: Cell<bool>,
     /// The end of what is known to be there, which others may have moved on.
     high_watermark: Cell<i64>,
@@ -34,13 +37,6 @@ pub(crate) struct Partition {
     pub(super) parked: Cell<bool>,
     pub(super) watched_by: RefCell<Vec<(ShardId, WatchId)>>,
     closed: Cell<bool>,
-}
-
-/// A batch that waits for the one before it.
-struct Arriving {
-    records: Bytes,
-    decompress_left: Arc<AtomicUsize>,
-    tell: OneshotSender<PartitionProduced>,
 }
 
 impl Partition {
@@ -97,6 +93,20 @@ impl Partition {
         self.log_start.set(self.log_start.get().max(log_start));
     }
 
+    /// Until this is done, refuses batches that have waited for as long as they may, which is `longest_wait`.
+    async fn refuse_late_until<T>(&self, done: impl Future<Output = T>, longest_wait: Duration) -> T {
+        let mut done = pin!(done);
+        loop {
+            let now = ringgate_runtime::now();
+            // Those that come meanwhile may wait for longer than until then.
+            let late_at = self.arriving.borrow().waits_until().unwrap_or(now + longest_wait);
+            match ringgate_runtime::timeout(late_at.saturating_duration_since(now), done.as_mut()).await {
+                Ok(done) => return done,
+                Err(TimedOut) => self.arriving.borrow_mut().refuse_late(ringgate_runtime::now()),
+            }
+        }
+    }
+
     /// Nobody waits for its records any more.
     pub(super) fn close(&self) {
         self.closed.set(true);
@@ -111,6 +121,9 @@ impl IggyStore {
     /// Appends; answers when every partition has.
     pub(super) fn produce(self: &Rc<Self>, shard: &ShardHandle, call: ProduceCall, to: ReplyTo) {
         let decompress_left = Arc::new(AtomicUsize::new(shard.settings.max_decompressed_bytes));
+        let asker = (call.acks != 0).then_some(call.asker);
+        let now = ringgate_runtime::now();
+        let (waits_until, deadline) = (now + self.longest_wait(), now + self.settings.timeout);
         let mut answers = Vec::with_capacity(call.partitions.len());
         for part in call.partitions {
             let (tell, answer) = oneshot();
@@ -122,8 +135,15 @@ impl IggyStore {
                     Some((ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, Some(why)))
                 }
                 Some(partition) => {
-                    let arriving = Arriving { records: part.records, decompress_left: decompress_left.clone(), tell };
-                    partition.arriving.borrow_mut().push_back(arriving);
+                    partition.arriving.borrow_mut().push(Arriving {
+                        at: part.at,
+                        records: part.records,
+                        decompress_left: decompress_left.clone(),
+                        asker: asker.clone(),
+                        waits_until,
+                        deadline,
+                        tell,
+                    });
                     self.send_on(shard, &partition);
                     continue;
                 }
@@ -150,6 +170,11 @@ impl IggyStore {
         });
     }
 
+    /// How long a batch may wait for those before it.
+    fn longest_wait(&self) -> Duration {
+        self.settings.timeout - self.settings.timeout / SEND_SHARE
+    }
+
     /// Has the lane append what has arrived, one batch after the other.
     fn send_on(self: &Rc<Self>, shard: &ShardHandle, partition: &Rc<Partition>) {
         if partition.sending.replace(true) {
@@ -158,11 +183,12 @@ impl IggyStore {
         let (this, shard, partition) = (self.clone(), shard.clone(), partition.clone());
         ringgate_runtime::spawn_as("iggy_appends", async move {
             loop {
-                let next = partition.arriving.borrow_mut().pop_front();
-                let Some(next) = next else { break };
-                let produced = this.append(&shard, &partition, next.records, next.decompress_left).await;
+                let next = partition.arriving.borrow_mut().next(ringgate_runtime::now());
+                let Some(Arriving { records, decompress_left, deadline, tell, .. }) = next else { break };
+                let appending = this.append(&shard, &partition, records, decompress_left, deadline);
+                let produced = partition.refuse_late_until(appending, this.longest_wait()).await;
                 // Its connection may be gone.
-                drop(next.tell.send(produced));
+                drop(tell.send(produced));
             }
             partition.sending.set(false);
         })
@@ -175,6 +201,7 @@ impl IggyStore {
         partition: &Partition,
         records: Bytes,
         decompress_left: Arc<AtomicUsize>,
+        deadline: Instant,
     ) -> PartitionProduced {
         let at = partition.at;
         if partition.is_closed() {
@@ -190,7 +217,7 @@ impl IggyStore {
             decompress_left,
             max_message_bytes: shard.settings.topic_defaults.max_message_bytes,
             now_ms: shard.now_ms(),
-            deadline: self.deadline(),
+            deadline,
         };
         match self.change(move |clients| async move { append(&clients, what).await }).await {
             Ok(appended) => {
