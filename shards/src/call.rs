@@ -99,7 +99,7 @@ pub struct PartitionProduced {
     pub base_offset: i64,
     /// The broker's append time in ms under LogAppendTime, otherwise -1.
     pub log_append_time_ms: i64,
-    /// The partition's log start offset; -1 on error.
+    /// The partition's log start offset; -1 on any error but UNKNOWN_PRODUCER_ID, with which it is known where it can be.
     pub log_start_offset: i64,
 }
 

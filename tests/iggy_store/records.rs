@@ -12,8 +12,11 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::common::gateway::{Gateway, Options};
 use crate::common::librdkafka::{admin, create_topic, producer, read, read_all, read_from, reader, unkeyed};
+use crate::common::partition::create;
 use crate::common::raw::{Raw, Writer, batch, topic_name};
 use crate::common::{LIVENESS, within};
+
+const UNKNOWN_PRODUCER_ID: i16 = 59;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_come_back_as_they_were_sent_with_every_acks_and_compression() {
@@ -205,4 +208,19 @@ async fn deleted_records_are_not_served_and_the_log_begins_behind_them() {
     assert_eq!(watermarks.expect("watermarks"), (3, 5));
     let seen = tokio::task::block_in_place(|| read_all(&gateway, "trimmed", 1, 2));
     assert_eq!(seen.iter().map(|seen| seen.text()).collect::<Vec<_>>(), ["3", "4"]);
+}
+
+#[test]
+fn a_producer_that_iggy_does_not_know_any_more_is_told_where_the_log_begins() {
+    let gateway = Gateway::start(Options::new(2).on_iggy());
+    let mut raw = Raw::connect(gateway.bootstrap());
+    let partition = create(&mut raw, "t", 1, &[]).partition(0);
+    partition.append(&mut raw, batch(Writer::NOBODY, 1, &["a", "b", "c"]));
+    partition.delete_records(&mut raw, 2);
+    let in_the_middle = Writer { producer_id: 1 << 61, epoch: 0, sequence: 7 };
+    let produced = partition.produce(&mut raw, 9, Some(batch(in_the_middle, 1, &["d"])));
+    // With -1 Java's client would repeat the batch until it gives it up.
+    assert_eq!((produced.error_code, produced.log_start_offset), (UNKNOWN_PRODUCER_ID, 2));
+    let anew = Writer { sequence: 0, epoch: 1, ..in_the_middle };
+    assert_eq!(partition.append(&mut raw, batch(anew, 1, &["d"])), 3);
 }

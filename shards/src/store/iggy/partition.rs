@@ -234,7 +234,16 @@ impl IggyStore {
                     log_start_offset: partition.log_start(),
                 }
             }
-            Err((error, why)) => PartitionProduced::refused(at, error, Some(why)),
+            Err((error, why)) => {
+                let refused = PartitionProduced::refused(at, error, Some(why));
+                match error {
+                    // Without it Java's client sends the batch again, and nothing else, until it gives it up.
+                    ErrorCode::UNKNOWN_PRODUCER_ID => {
+                        PartitionProduced { log_start_offset: partition.log_start(), ..refused }
+                    }
+                    _ => refused,
+                }
+            }
         }
     }
 }
