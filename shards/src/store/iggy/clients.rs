@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use iggy::prelude::{AutoLogin, Client, Credentials as SdkCredentials, IggyClient, NonZeroIggyDuration};
+use iggy::prelude::{AutoLogin, Client, Credentials as SdkCredentials, IggyClient, MessageClient, NonZeroIggyDuration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use super::failure::{INCOMPATIBLE_PROTOCOL, INVALID_CREDENTIALS, INVALID_TOKEN};
+use super::failure::{INCOMPATIBLE_PROTOCOL, INVALID_CREDENTIALS, INVALID_TOKEN, PRODUCER_IDS_EXHAUSTED};
 use super::lane::LaneMetrics;
 use super::limits::{CONNECT_TIMEOUT, RECONNECT_FIRST, RETRY_FIRST, WAITING_POLLS_PER_CLIENT};
 use super::reaction::Backoff;
@@ -23,6 +23,8 @@ pub(crate) enum Use {
     Offset(u64),
     /// Reads that are answered at once.
     Read,
+    /// Producer ids.
+    ProducerIds,
     /// Changes of metadata, which make a client look all its routes up again.
     Admin,
 }
@@ -35,6 +37,8 @@ pub(crate) struct Clients {
     offset: Vec<Arc<Slot>>,
     read: Arc<Slot>,
     admin: Arc<Slot>,
+    /// One that sends, and one of its own when the session of that one has no producer ids left.
+    producer_ids: Mutex<Arc<Slot>>,
     /// One more whenever those that there are have as many waiting polls as they may.
     waiting: Mutex<Vec<Arc<Slot>>>,
 }
@@ -57,8 +61,10 @@ enum State {
 impl Clients {
     pub(crate) fn new(settings: Arc<IggySettings>, metrics: Arc<LaneMetrics>) -> Clients {
         let some = |n: usize| (0..n.max(1)).map(|_| Slot::new()).collect();
+        let send: Vec<Arc<Slot>> = some(settings.send_clients);
         Clients {
-            send: some(settings.send_clients),
+            producer_ids: Mutex::new(send[0].clone()),
+            send,
             offset: some(settings.offset_clients),
             read: Slot::new(),
             admin: Slot::new(),
@@ -89,9 +95,48 @@ impl Clients {
             Use::Send(hash) => one(&self.send, hash),
             Use::Offset(hash) => one(&self.offset, hash),
             Use::Read => self.read.clone(),
+            Use::ProducerIds => self.producer_ids.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             Use::Admin => self.admin.clone(),
         };
         self.connected(&slot, deadline).await
+    }
+
+    /// A producer id that no other client of the cluster has. A session has so many of them; when they are used up it is
+    /// another session's turn.
+    ///
+    /// # Errors
+    /// As [`Clients::get`].
+    pub(crate) async fn next_producer_id(&self, deadline: Instant) -> Result<u64, Failure> {
+        let client = self.get(Use::ProducerIds, deadline).await?;
+        let next = client.next_producer_id().await.map_err(|error| self.failed(error));
+        match next {
+            Err(failure) if failure.code == PRODUCER_IDS_EXHAUSTED => {
+                self.leave_producer_ids_of(&client);
+                let client = self.get(Use::ProducerIds, deadline).await?;
+                client.next_producer_id().await.map_err(|error| self.failed(error))
+            }
+            next => next,
+        }
+    }
+
+    /// Has another client give producer ids than this one.
+    fn leave_producer_ids_of(&self, used_up: &Arc<IggyClient>) {
+        let mut slot = self.producer_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another call may have been first.
+        if !slot.is_connected_by(used_up) {
+            return;
+        }
+        tracing::info!("a session has given all the producer ids that it has; the next ones are another session's");
+        let left = std::mem::replace(&mut *slot, Slot::new());
+        if !self.send.iter().any(|send| Arc::ptr_eq(send, &left)) {
+            let client = used_up.clone();
+            tokio::spawn(async move {
+                // It was for nothing else, and its links would stay otherwise.
+                if let Err(error) = client.shutdown().await {
+                    tracing::debug!(%error, "a client that is used no more cannot be shut down");
+                }
+            });
+        }
     }
 
     /// A client that may have one more poll wait on the server, for as long as the permit is held.
@@ -137,6 +182,10 @@ impl Slot {
     fn new() -> Arc<Slot> {
         let state = watch::channel(State::Unused).0;
         Arc::new(Slot { state, waits: Arc::new(Semaphore::new(WAITING_POLLS_PER_CLIENT)) })
+    }
+
+    fn is_connected_by(&self, client: &Arc<IggyClient>) -> bool {
+        matches!(&*self.state.borrow(), State::Connected(connected) if Arc::ptr_eq(connected, client))
     }
 
     fn start(self: &Arc<Self>, settings: &Arc<IggySettings>) {
@@ -216,10 +265,4 @@ pub(crate) fn refusal(failure: Failure) -> &'static str {
 /// A request by its code, in the protocol's own encoding.
 pub(crate) async fn request(client: &IggyClient, code: u32, body: Bytes, deadline: Instant) -> Result<Bytes, Failure> {
     client.send_binary_request_with_deadline(code, body, deadline).await.map_err(Failure::from)
-}
-
-/// A producer id that no other client of the cluster has.
-pub(crate) async fn next_producer_id(client: &IggyClient) -> Result<u64, Failure> {
-    use iggy::prelude::MessageClient;
-    client.next_producer_id().await.map_err(Failure::from)
 }

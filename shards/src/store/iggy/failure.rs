@@ -52,6 +52,7 @@ codes! {
     LIFECYCLE_BUSY = 88, "LifecycleBusy.";
     NOT_PRIMARY = 89, "NotPrimary.";
     DEFERRED_POLL_CAPACITY = 90, "DeferredPollCapacityExceeded.";
+    PRODUCER_IDS_EXHAUSTED = 91, "ProducerIdsExhausted: the session has given all that it has.";
     PRODUCER_SEQUENCE = 92, "ProducerSequenceOutOfOrder.";
     PRODUCER_FENCED = 93, "ProducerEpochFenced.";
     PRODUCER_UNKNOWN = 94, "ProducerUnknown.";

@@ -18,7 +18,7 @@ use super::partition::Partition;
 use super::reaction::{on_unasked, on_unasked_change};
 use super::read::{self, LEADER_EPOCH, Place};
 use super::topics;
-use super::{Clients, Failure, IggySettings, Lane, LaneReport, Use};
+use super::{Clients, Failure, IggySettings, Lane, LaneReport};
 use crate::ShardHandle;
 use crate::call::{
     CatalogueCall, DeleteRecordsCall, DescribeProducersCall, ListOffsetsCall, OffsetForLeaderEpochCall,
@@ -107,10 +107,7 @@ impl IggyStore {
     /// A producer id that nobody else has; -1 when Iggy cannot be reached in time.
     pub(crate) async fn next_producer_id(&self) -> i64 {
         let deadline = self.deadline();
-        let id = self.lane.call(move |clients: Arc<Clients>| async move {
-            let client = clients.get(Use::Send(0), deadline).await?;
-            super::clients::next_producer_id(&client).await
-        });
+        let id = self.lane.call(move |clients: Arc<Clients>| async move { clients.next_producer_id(deadline).await });
         id.await.ok().and_then(|id| i64::try_from(id).ok()).unwrap_or(-1)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use iggy::prelude::MessageClient as _;
 use ringgate_group::ErrorCode;
 
 use super::server::{PASSWORD, Server};
@@ -122,6 +123,39 @@ fn a_call_that_panics_fails_and_the_lane_goes_on() {
     assert!(answer.recv_timeout(SOON).is_err(), "nobody answers");
     assert_eq!(sent(&lane, to_send(&["a"], None, SOON)), Ok(Sent { base_offset: Some(0) }));
     assert_eq!(lane.report().in_flight, 0);
+}
+
+#[test]
+fn producer_ids_go_on_when_a_session_has_given_all_that_it_has() {
+    let server = Server::start();
+    let lane = lane(&server);
+    let given = lane.call_from_thread(|clients| async move {
+        let mut given = Vec::new();
+        // The first session is one that sends, too; those after it give ids and nothing else.
+        for _ in 0..2 {
+            let mut last = clients.next_producer_id(Instant::now() + SOON).await?;
+            given.push(last);
+            let client = clients.get(Use::ProducerIds, Instant::now() + SOON).await?;
+            while let Ok(next) = client.next_producer_id().await {
+                last = next;
+            }
+            given.push(last);
+        }
+        let next = [(); 2].map(|()| clients.next_producer_id(Instant::now() + SOON));
+        for next in next {
+            given.push(next.await?);
+        }
+        Ok(given)
+    });
+    let given = given.recv_timeout(SOON * 6).expect("an answer").expect("ids");
+    assert!(given.is_sorted_by(|before, after| before < after), "{given:?}");
+    let [sessions, indices] = [20, 0].map(|bits| given.iter().map(|id| id >> bits & 0xf_ffff).collect::<Vec<_>>());
+    assert_eq!(sessions[0], sessions[1]);
+    assert_eq!(sessions[2], sessions[3]);
+    assert_eq!(indices, [0, 0xf_ffff, 0, 0xf_ffff, 0, 1], "{given:?}");
+    let exhausted = lane.report().failures.into_iter().find(|(code, _)| *code == 91);
+    assert_eq!((server.links(), exhausted), (3, Some((91, 2))));
+    assert_eq!(sent(&lane, to_send(&["a"], None, SOON)), Ok(Sent { base_offset: Some(0) }), "what sends still does");
 }
 
 #[test]
