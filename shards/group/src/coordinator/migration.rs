@@ -205,6 +205,8 @@ impl Group {
         let Some(consumer) = self.consumer.take() else { return };
         self.consumer_ends += 1;
         self.generation = consumer.epoch();
+        // Known by the generation, and a consumer group's epochs begin anew.
+        self.subscriptions = None;
         self.protocol_type = Text::from_static("consumer");
         self.protocol_name = consumer.common_protocol();
         self.set_state(ctx, State::Stable);

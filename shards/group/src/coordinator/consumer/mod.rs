@@ -312,10 +312,10 @@ impl ConsumerGroup {
         self.classic_members > 0 && self.classic_members == self.members.len()
     }
 
-    /// Whether in this step a classic member came for a static one with the same wishes, and has what was meant for that
-    /// one: nobody has to find out that the group is a classic one again.
+    /// Whether in this step a classic member came for a static one with the same wishes, and everybody has what is meant for
+    /// it: nobody has to find out that the group is a classic one again.
     pub fn take_succeeded(&mut self) -> bool {
-        std::mem::take(&mut self.succeeded) && self.assignment_epoch == self.epoch
+        std::mem::take(&mut self.succeeded) && self.state() == State::Stable
     }
 
     /// A protocol that all classic members know, the first member's choice among them.
