@@ -228,7 +228,8 @@ impl Driver<'_> {
             if !self.ready.is_empty() {
                 let out = std::mem::take(&mut self.ready);
                 let [stop, ..] = &self.wakers;
-                if let Err(end) = send(self.stream, &shard, &self.shared.limits, stop, out).await {
+                let sent = send(self.stream, &shard, self.shared, stop, &mut self.unfinished, out).await;
+                if let Err(end) = sent {
                     return end;
                 }
                 self.count_unsent(0);

@@ -122,6 +122,12 @@ impl InFlightBytes {
         });
     }
 
+    /// Its connection reads again.
+    pub fn stand_in_line(&self, frame: &mut Unfinished) {
+        let bytes = frame.bytes;
+        self.set_unfinished(frame, bytes);
+    }
+
     /// Its connection does not read for reasons of its own: nobody waits for that frame. It counts all the same, and is
     /// the last in the line when it goes on.
     pub fn step_aside(&self, frame: &mut Unfinished) {
@@ -225,7 +231,7 @@ mod tests {
         in_flight.step_aside(&mut frames[0]);
         assert!(in_flight.may_read(&frames[1]) && !in_flight.may_read(&frames[0]));
         assert_eq!(in_flight.unfinished(), MOST);
-        in_flight.set_unfinished(&mut frames[0], MOST / 2);
+        in_flight.stand_in_line(&mut frames[0]);
         assert!(in_flight.may_read(&frames[1]), "it is the last in the line");
         in_flight.set_unfinished(&mut frames[1], 0);
         assert!(in_flight.may_read(&frames[0]));

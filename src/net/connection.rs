@@ -260,22 +260,26 @@ pub(crate) async fn farewell(shard: &ShardHandle, stream: &TcpStream, pool: &Buf
     .await;
 }
 
-/// Sends, but does not wait for ever for a client that does not read; at a stop even less.
+/// Sends, but does not wait for ever for a client that does not read; at a stop even less. While it waits nothing is
+/// read, so nobody waits for the frame that has begun.
 pub(crate) async fn send(
     stream: &TcpStream,
     shard: &ShardHandle,
-    limits: &ConnectionLimits,
+    shared: &Shared,
     stop: &Waiter,
+    unfinished: &mut Unfinished,
     out: Vec<Bytes>,
 ) -> Result<(), End> {
+    let limits = &shared.limits;
     let mut sending = pin!(stream.send(out));
     let first = std::future::poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
     let sent = match first {
         Poll::Ready(sent) => sent,
         Poll::Pending => {
+            shared.in_flight.step_aside(unfinished);
             let mut deadline = Sleep::new(shard, limits.send_timeout);
             let mut deadline_at_stop = None;
-            std::future::poll_fn(|cx| {
+            let sent = std::future::poll_fn(|cx| {
                 if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
                     return Poll::Ready(sent);
                 }
@@ -290,7 +294,9 @@ pub(crate) async fn send(
                 }
                 Pin::new(&mut deadline).poll(cx).map(|()| late())
             })
-            .await
+            .await;
+            shared.in_flight.stand_in_line(unfinished);
+            sent
         }
     };
     sent.map_err(|error| match error.kind() {
@@ -325,7 +331,8 @@ impl Driver<'_> {
                 let bytes: usize = out.iter().map(Bytes::len).sum();
                 let [stop, ..] = &self.wakers;
                 self.shared.requests.left();
-                let sent = send(self.stream, &shard, &self.shared.limits, stop, std::mem::take(&mut out)).await;
+                let out = std::mem::take(&mut out);
+                let sent = send(self.stream, &shard, self.shared, stop, &mut self.unfinished, out).await;
                 if let Err(end) = sent {
                     return end;
                 }
