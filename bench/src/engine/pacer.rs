@@ -183,7 +183,7 @@ impl Pacer {
 
     fn count_overflow(&mut self, slot: Instant) {
         if !std::mem::replace(&mut self.overflowed, true) {
-            self.recorder.count(OVERFLOW, slot, 1);
+            self.recorder.count(OVERFLOW, slot, self.left);
         }
     }
 

@@ -270,13 +270,18 @@ impl Parts {
 impl<T: Clone> Desk<T> {
     fn stop(&mut self) {
         self.stop_to.iter().for_each(|stop| stop.give(()));
+        self.end_of_servers_window();
+        if let Some(scraper) = &self.scraper {
+            scraper.window_end();
+        }
+    }
+
+    /// The measured window ends for the server's sampler, unless it has.
+    fn end_of_servers_window(&mut self) {
         // A run that ends in its warm-up has a window with nothing in it.
         self.measure();
         if let Some(server) = &mut self.server {
             server.window_end();
-        }
-        if let Some(scraper) = &self.scraper {
-            scraper.window_end();
         }
     }
 
@@ -356,7 +361,7 @@ impl<T: Clone> Desk<T> {
         }
         let mut parts =
             Parts { findings: Findings::default(), usages: Vec::new(), sent_until: window.start, log: Hlog::new() };
-        let (mut finished, mut ended_at) = (0, window.start);
+        let (mut driven, mut finished, mut ended_at) = (0, 0, window.start);
         while finished < self.executors {
             let wait = stages.last().map_or(Duration::MAX, |(at, _)| at.saturating_duration_since(Instant::now()));
             let told = match self.told.recv_timeout(wait) {
@@ -391,6 +396,11 @@ impl<T: Clone> Desk<T> {
                     parts.usages.extend(usage);
                     if let Err(aborted) = ended {
                         self.abort(aborted.to_string());
+                    }
+                    driven += 1;
+                    // They may be done before the window's end, as with a backlog that is read.
+                    if driven == self.executors {
+                        self.end_of_servers_window();
                     }
                 }
                 Told::Finished(found, number, rest, at) => {

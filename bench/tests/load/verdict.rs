@@ -2,10 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Echo, Ran, bench};
+use crate::common::{Echo, Ran, bench, undisturbed};
 use crate::server::{Behaviour, Fault, Server};
 
 #[test]
@@ -82,7 +83,7 @@ fn a_signal_ends_a_run_with_what_there_is_and_exit_130() {
 #[test]
 fn what_is_answered_behind_a_signal_is_in_no_rate() {
     // The probe is answered at once; nothing else is before the signal.
-    let slow = |number| std::time::Duration::from_secs(if number == 0 { 0 } else { 12 });
+    let slow = |number| Duration::from_secs(if number == 0 { 0 } else { 12 });
     let server = Server::echo(Behaviour::prompt().delay_by(slow));
     let out = tempfile::tempdir().unwrap();
     let arguments =
@@ -115,6 +116,29 @@ fn a_signal_ends_a_commit_storm_whose_target_hangs_and_what_waited_was_never_sen
     // Two were out; to send the others would have taken minutes.
     assert!(value("unsent") >= 50.0, "{:?}", result.values);
     assert_eq!(value("commit.requests") + value("unsent"), value("schedule.slots"), "{:?}", result.values);
+}
+
+#[test]
+fn what_a_fleet_has_no_time_to_send_before_the_end_is_sent_behind_it() {
+    let run = || {
+        let server = Server::kafka(Behaviour::prompt(), 4);
+        let out = tempfile::tempdir().unwrap();
+        let arguments = format!(
+            "fleet --bootstrap {} --groups 10 --members 10 --partitions 4 --keep-topics --hb-interval 1s --warmup 0s --duration 3s",
+            server.address
+        );
+        let (child, _stderr) = under_way(&arguments, &out);
+        // Over the end of the three seconds, of which one is over; later than a second behind it nothing is sent.
+        std::thread::sleep(Duration::from_millis(1600));
+        signal(&child, Signal::STOP);
+        std::thread::sleep(Duration::from_millis(900));
+        signal(&child, Signal::CONT);
+        Ran::of(child.wait_with_output().unwrap(), out)
+    };
+    let ran = undisturbed(run, Ran::sent_all);
+    let result = ran.result();
+    assert!(ran.sent_all(), "{:?}", result.values);
+    assert!(result.values["schedule.slots"].value > 0.0, "{:?}", result.values);
 }
 
 #[test]

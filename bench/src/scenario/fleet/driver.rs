@@ -30,7 +30,7 @@ use super::storm::Storm;
 use super::timers::{Nanos, Timers};
 use super::vanished::Vanished;
 use crate::engine::{OTHER_SLOTS, SLOTS};
-use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, MEMBER_PAUSE};
+use crate::limits::{FLEET_CONNECTING_MAX, FLEET_TURN, LATE_SENDS, MEMBER_PAUSE};
 use crate::measure::{Recorder, Window};
 use crate::random::Random;
 use crate::scenario::users::Users;
@@ -262,7 +262,13 @@ impl Fleet {
                 turn += 1;
             }
             let now = Instant::now();
-            if now >= until || stop.is_some_and(Stop::is_told) || done(self) {
+            if stop.is_some_and(Stop::is_told) || done(self) {
+                return;
+            }
+            if now >= until {
+                if stop.is_some() {
+                    self.send_what_was_due(until, &mut budget).await;
+                }
                 return;
             }
             while turn < FLEET_TURN
@@ -285,6 +291,21 @@ impl Fleet {
             })
             .await;
             budget.renew();
+        }
+    }
+
+    /// What was due by the window's end and would be left over, since this executor looks too late for it, is sent, as
+    /// other scenarios' slots are.
+    async fn send_what_was_due(&mut self, end: Instant, budget: &mut Budget) {
+        let mut turn = 0;
+        while Instant::now() < end + LATE_SENDS
+            && let Some((at, due)) = self.timers.due(self.nanos(end))
+        {
+            self.is_due(at, due);
+            turn += 1;
+            if turn % FLEET_TURN == 0 {
+                budget.turn().await;
+            }
         }
     }
 
