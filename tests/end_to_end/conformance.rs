@@ -7,6 +7,7 @@ use kafka_protocol::messages::{
     MetadataRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest, TransactionalId, TxnOffsetCommitRequest,
 };
 
+use crate::common::eventually;
 use crate::common::gateway::{Gateway, Options};
 use crate::common::group::{
     ASSIGNMENT, Member, ask_for_member_id, commit, commit_codes, commit_request, committed, delete_groups, group_id,
@@ -213,8 +214,8 @@ fn produce(log: &Partition) -> ProduceRequest {
 }
 
 /// The partition of a group never moves away from its gateway; what can go is the gateway.
-#[test]
-fn s113_a_parked_join_and_a_parked_sync_are_answered_16_when_the_gateway_stops() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s113_a_parked_join_and_a_parked_sync_are_answered_16_when_the_gateway_stops() {
     // One shard, so that a request has begun when one behind it on its connection has been served.
     let mut gateway = Gateway::start(Options::new(1));
     let mut raw = Raw::connect(gateway.bootstrap());
@@ -233,17 +234,13 @@ fn s113_a_parked_join_and_a_parked_sync_are_answered_16_when_the_gateway_stops()
     assert_eq!(leads.call(9, &join("syncing", &leader)).error_code, 0);
     let follower = ask_for_member_id(&mut follows, "syncing", "consumer");
     let joined = follows.send(9, &join("syncing", &follower));
-    while state(&mut raw, "syncing") != "PreparingRebalance" {
-        std::thread::yield_now();
-    }
+    eventually("a rebalance", || state(&mut raw, "syncing") == "PreparingRebalance").await;
     assert_eq!(leads.call(9, &join("syncing", &leader)).generation_id, 2);
     let generation = follows.receive::<JoinGroupRequest>(9, joined).generation_id;
     let member = Member { group: "syncing".into(), id: follower, generation };
     let parked_sync = follows.send(5, &sync_request(&member));
     follows.send(9, &produce(&log));
-    while log.ends(&mut raw).1 < 2 {
-        std::thread::yield_now();
-    }
+    eventually("what was sent behind the parked requests is served", || log.ends(&mut raw).1 >= 2).await;
 
     gateway.ask_to_stop();
     assert_eq!(joins.receive::<JoinGroupRequest>(9, parked_join).error_code, 16);

@@ -8,12 +8,12 @@ use kafka_protocol::messages::{
     BrokerId, DescribeGroupsRequest, GroupId, HeartbeatRequest, JoinGroupRequest, MetadataRequest,
 };
 
-use crate::common::eventually;
 use crate::common::gateway::{Advertise, Gateway, Options};
 use crate::common::librdkafka::create_topic;
 use crate::common::metrics::metric;
 use crate::common::partition::create;
 use crate::common::raw::{Raw, string, topic_name};
+use crate::common::{LIVENESS, eventually};
 use crate::connections::found_group_with_session;
 use crate::routing::{ask_for_member_id, join_request};
 
@@ -49,8 +49,9 @@ fn waiting_fetch(topic: &str, partition: i32, max_wait_ms: i32) -> FetchRequest 
 
 /// Sends a heartbeat every 200 ms, the pace of a client, until something is answered; what to expect the answers by.
 fn heartbeats_until_an_answer(raw: &mut Raw, group: &str, member: &str) -> Vec<i32> {
-    let mut sent = Vec::new();
+    let (mut sent, deadline) = (Vec::new(), Instant::now() + LIVENESS);
     while raw.is_silent(Duration::from_millis(200)) {
+        assert!(Instant::now() < deadline, "hung: no answer");
         sent.push(raw.send(4, &heartbeat(group, member)));
     }
     sent
