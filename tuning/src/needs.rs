@@ -23,7 +23,7 @@ pub const OPEN_FILES_PER_SHARD: u64 = 7;
 pub const THREADS_PER_SHARD: u64 = 2;
 
 /// Threads beside the shards': the main one, the guard, logs, signals, the deadline of a stop, the admin port, and those of
-/// an Iggy listener or store; the rest is for files (`file_threads`, 4 unless it is set).
+/// an Iggy listener or store; the rest is for files (`file_threads`, 16 unless it is set).
 pub const THREADS_RESERVED: u64 = 64;
 
 /// Parts of address space with which a gateway runs: the kernel's own default, of which it takes a small part.
