@@ -190,7 +190,8 @@ async fn a_poll_that_waits_ends_with_its_time() {
     let wait = PollOptions { count: 9, max_wait: "1s".parse().expect("a duration"), ..Default::default() };
     assert_eq!(polled(&client, PollingStrategy::offset(0), wait).await, []);
     let took = began.elapsed();
-    assert!((Duration::from_secs(1)..Duration::from_secs(20)).contains(&took), "{took:?}");
+    // A shard reads the clock once a turn, so that its second may have begun a little before this one's.
+    assert!((Duration::from_millis(900)..Duration::from_secs(20)).contains(&took), "{took:?}");
 }
 
 #[tokio::test]
